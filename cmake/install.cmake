@@ -1,0 +1,7 @@
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+install(TARGETS ropewalk EXPORT ropewalk-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/ropewalk DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(TARGET ropewalk_program)
+  install(TARGETS ropewalk_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()

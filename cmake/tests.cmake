@@ -1,0 +1,23 @@
+# One test program a folder: every *_test.cc below src/<layer>, apps/ and tests/. Nobody edits a list to add a test.
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+function(ropewalk_test_program name)
+  set(sources ${ARGN})
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${name} ${sources})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/apps/ropewalk ${CMAKE_SOURCE_DIR}/tests)
+  target_compile_definitions(${name} PRIVATE ROPEWALK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE ropewalk_static ropewalk_warnings GTest::gtest GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+endfunction()
+
+foreach(layer base simd encodings attention formats engine workbench)
+  file(GLOB_RECURSE layer_tests CONFIGURE_DEPENDS src/${layer}/*_test.cc)
+  ropewalk_test_program(test_${layer} ${layer_tests})
+endforeach()
+file(GLOB cross_tests CONFIGURE_DEPENDS tests/*_test.cc)
+ropewalk_test_program(test_cross ${cross_tests})
+include(cmake/tests_scripts.cmake OPTIONAL)

@@ -1,0 +1,98 @@
+// What a position encoding does, at its five points. Attention knows this file and no concrete encoding.
+//
+//   1 input     on the token embedding              InputTerm
+//   2 rotation  on q and k                          RotarySchedule (ropewalk/rotary.h)
+//   3 score     a term added to a tile of scores    ScoreTerm
+//   4 value     a term added to v inside the sum    ValueTerm
+//   5 pairs     which positions and which schedule the rotation uses for a range of queries and keys    PairMap
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "ropewalk/rotary.h"
+
+namespace ropewalk {
+
+// Point 1. x [T][C], in place.
+class ROPEWALK_API InputTerm {
+ public:
+  virtual ~InputTerm() = default;
+  virtual void apply(std::span<const int64_t> positions, float* x, int64_t width) const = 0;
+};
+
+// A rectangle of the score matrix of one query head: queries are rows, keys are columns.
+struct ScoreTile {
+  int head = 0;                      // global index of the query head
+  int heads = 1;                     // H
+  std::span<const int64_t> q_pos;    // [rows] m
+  std::span<const int64_t> k_pos;    // [cols] n
+  const float* q = nullptr;          // [rows][D] queries before rotation, row stride q_stride
+  int64_t q_stride = 0;
+  const float* k = nullptr;          // [cols][D] keys before rotation, row stride k_stride; null unless needs_content()
+  int64_t k_stride = 0;
+  double scale = 1;                  // the softmax scale, which content-bearing terms share
+};
+
+// Point 3. One virtual call a tile, so attention keeps O(T) memory with every encoding. Thread-safe.
+class ROPEWALK_API ScoreTerm {
+ public:
+  virtual ~ScoreTerm() = default;
+  // scores[r * stride + c] += term, in the units of scaled scores (after scale and soft cap, before the softmax).
+  virtual void add(const ScoreTile& tile, float* scores, int64_t stride) const = 0;
+  // The same in double, for the reference; the default calls the float form.
+  virtual void add(const ScoreTile& tile, double* scores, int64_t stride) const;
+  virtual bool needs_content() const { return false; }     // reads tile.q and tile.k
+  virtual bool near_to_far() const { return false; }       // wants the tiles of a row from near keys to far ones
+};
+
+// Point 4. Thread-safe.
+class ROPEWALK_API ValueTerm {
+ public:
+  virtual ~ValueTerm() = default;
+  // out[r * out_stride + j] += sum over the tile's columns c of weights[r * stride + c] * term(q_pos[r], k_pos[c])[j].
+  // Weights are not normalised yet: attention divides the sum at the end.
+  virtual void add(const ScoreTile& tile, const float* weights, int64_t stride, float* out, int64_t out_stride) const = 0;
+};
+
+// Closed range of positions.
+struct PosRange {
+  int64_t first = 0;
+  int64_t last = 0;
+};
+
+// Point 5. Attention hands in q and k un-rotated and asks, tile by tile, how to rotate them. Thread-safe.
+class ROPEWALK_API PairMap {
+ public:
+  virtual ~PairMap() = default;
+
+  // How one tile is rotated: with one side, or two where it straddles a border in the distance d = m - n.
+  struct Choice {
+    int sides = 1;          // 1 or 2
+    uint64_t side[2] = {};  // keys for side_*(); equal keys mean equal rotations, so rotated tiles may be reused
+    int64_t split = 0;      // two sides: pairs with d >= split take side[1], the others side[0]
+  };
+  virtual Choice choose(PosRange queries, PosRange keys) const = 0;
+
+  // The schedule of a side. The reference stays valid as long as the map.
+  virtual const RotarySchedule& schedule(uint64_t side) const = 0;
+  // The positions that a side gives to queries and keys; the default is the identity. Real-valued (leaky ReRoPE).
+  virtual void query_positions(uint64_t side, std::span<const int64_t> m, std::span<double> out) const;
+  virtual void key_positions(uint64_t side, std::span<const int64_t> n, std::span<double> out) const;
+
+  // The first position after m at which queries may be treated differently (a block of queries never crosses it).
+  virtual int64_t next_edge(int64_t m) const = 0;
+};
+
+// What acts in one attention layer. Any part may be absent.
+struct PositionEncoding {
+  std::shared_ptr<const InputTerm> input;
+  std::optional<RotarySchedule> rotary;
+  std::shared_ptr<const ScoreTerm> score;
+  std::shared_ptr<const ValueTerm> value;
+  std::shared_ptr<const PairMap> pairs;  // replaces `rotary` where present
+};
+
+}  // namespace ropewalk

@@ -1,0 +1,45 @@
+#include "base/atomic_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "base/fail.h"
+#include "base/mapped_file.h"
+
+namespace ropewalk {
+
+Result<void> write_file_atomically(const std::string& path, std::string_view contents) {
+  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return fail(ErrorCode::kIo, "[file] {}: cannot write: {}", path, std::strerror(errno));
+  int error = 0;
+  for (size_t done = 0; done < contents.size() && error == 0;) {
+    const ssize_t n = ::write(fd, contents.data() + done, contents.size() - done);
+    if (n > 0) done += static_cast<size_t>(n);
+    if (n < 0 && errno != EINTR) error = errno;
+  }
+  // Some file systems refuse fsync on principle (EINVAL); a failed write-back (EIO, ENOSPC) must not pass for success.
+  if (error == 0 && ::fsync(fd) != 0 && errno != EINVAL && errno != EROFS) error = errno;
+  if (::close(fd) != 0 && error == 0) error = errno;
+  if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) {
+    ::unlink(temporary.c_str());
+    return fail(ErrorCode::kIo, "[file] {}: cannot write {} bytes: {}", path, contents.size(), std::strerror(error));
+  }
+  return {};
+}
+
+Result<std::string> read_file(const std::string& path, size_t limit) {
+  ROPEWALK_TRY(const MappedFile file, MappedFile::open(path));
+  const auto bytes = file.bytes();
+  if (bytes.size() > limit) {
+    return fail(ErrorCode::kTooLarge, "[file] {}: expected at most {} bytes, but got {}", path, limit, bytes.size());
+  }
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+}  // namespace ropewalk

@@ -1,0 +1,73 @@
+#include "base/parallel.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+
+#if defined(ROPEWALK_STD_THREADS)
+#include <thread>
+#include <vector>
+#else
+#include <omp.h>
+#endif
+
+namespace ropewalk {
+
+int available_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+#if defined(ROPEWALK_STD_THREADS)
+namespace {
+thread_local bool inside_parallel = false;
+}
+
+void parallel_for(Threads threads, int64_t n, FunctionRef<void(int64_t, int)> body) {
+  const int workers = static_cast<int>(std::min<int64_t>(threads.count, n));
+  if (workers <= 1 || inside_parallel) {
+    for (int64_t i = 0; i < n; ++i) body(i, 0);
+    return;
+  }
+  std::atomic<int64_t> next{0};
+  const auto work = [&](int thread) {
+    inside_parallel = true;
+    for (int64_t i; (i = next.fetch_add(1)) < n;) body(i, thread);
+    inside_parallel = false;
+  };
+  std::vector<std::thread> others;
+  for (int t = 1; t < workers; ++t) others.emplace_back(work, t);
+  work(0);
+  for (auto& other : others) other.join();
+}
+#else
+void parallel_for(Threads threads, int64_t n, FunctionRef<void(int64_t, int)> body) {
+  const int workers = static_cast<int>(std::min<int64_t>(threads.count, n));
+  if (workers <= 1 || omp_in_parallel()) {
+    for (int64_t i = 0; i < n; ++i) body(i, 0);
+    return;
+  }
+  std::atomic<int64_t> next{0};
+#pragma omp parallel num_threads(workers)
+  {
+    const int thread = omp_get_thread_num();
+    for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n;) body(i, thread);
+  }
+}
+#endif
+
+void parallel_ranges(Threads threads, int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t, int)> body) {
+  if (n <= 0) return;
+  const int64_t wanted = std::clamp<int64_t>(n / std::max<int64_t>(grain, 1), 1, std::max(threads.count, 1));
+  const int64_t step = (n + wanted - 1) / wanted;
+  parallel_for(threads, wanted, [&](int64_t part, int thread) {
+    const int64_t begin = part * step;
+    const int64_t end = std::min(n, begin + step);
+    if (begin < end) body(begin, end, thread);
+  });
+}
+
+}  // namespace ropewalk
