@@ -1,0 +1,19 @@
+// Which instruction sets this build holds and which of them this processor runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ropewalk {
+
+// Names as Highway gives them ("AVX3", "AVX2", "SSE4", ...), best first. AVX3 is AVX-512 F, BW, CD, DQ and VL.
+std::vector<std::string> simd_targets_compiled();
+std::vector<std::string> simd_targets_supported();  // compiled, and this processor runs them
+std::string simd_target_in_use();                   // the first of the supported ones
+
+// The processor and the operating system offer AVX512_BF16 (vdpbf16ps).
+bool has_bf16_dot();
+
+std::string highway_version();  // "1.0.3"
+
+}  // namespace ropewalk
