@@ -96,12 +96,13 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error) {
   std::string path;
   const CLI::App& command = deepest(app, path);
   std::string message = error.what();
-  const auto extras = command.remaining();
-  if (!extras.empty() &&
-      (error.get_name() == "ExtrasError" || !command.get_subcommands([](const CLI::App*) { return true; }).empty())) {
-    const bool is_command = extras.front().rfind("-", 0) != 0 && command.get_require_subcommand_min() > 0;
-    message = fmt::format("[command line] unknown {} '{}'{}", is_command ? "command" : "argument", extras.front(),
-                          suggestion_for(command, extras.front()));
+  // CLI11 keeps what nobody took at the root, in order.
+  const auto extras = app.remaining(true);
+  const bool needs_command = command.get_require_subcommand_min() > 0;
+  if (!extras.empty() && (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) || needs_command)) {
+    const std::string& word = extras.front();
+    message = fmt::format("[command line] unknown {} '{}'{}", needs_command && word.rfind("-", 0) != 0 ? "command" : "argument",
+                          word, suggestion_for(command, word));
   } else if (message.rfind("[", 0) != 0) {
     message = "[command line] " + message;
   }
