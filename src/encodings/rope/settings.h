@@ -43,13 +43,13 @@ struct RotaryLayer {
 // ... and after: what attention is given.
 struct AppliedLayer {
   std::optional<RotarySchedule> rotary;
-  std::shared_ptr<const PairMap> pairs;     // replaces rotary where present (dynamic with step, longrope with step)
+  std::shared_ptr<const PairMap> pairs;  // replaces rotary where present (dynamic with step, longrope with step)
   int64_t window = 0;
 };
 
 struct AppliedSetting {
   std::vector<AppliedLayer> layers;
-  std::vector<std::string> notes;           // which of two readings was meant, which layers a rule acts on: for the plan
+  std::vector<std::string> notes;  // which of two readings was meant, which layers a rule acts on: for the plan
 };
 
 // `context_trained` = L0; `context_original` = the file's original length, for plain+ (equal to L0 when the file has none).
