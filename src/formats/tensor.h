@@ -12,21 +12,37 @@
 namespace ropewalk {
 
 // Element storage in files; the ggml block types by their usual names.
-enum class BlockType : uint8_t { kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K, kIQ4_NL, kIQ4_XS };
+enum class BlockType : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kIQ4_NL,
+  kIQ4_XS
+};
 
-const char* to_string(BlockType type) noexcept;       // "F32", "Q4_K", ...
-int64_t block_elements(BlockType type) noexcept;      // elements a block: 1, 32 or 256
+const char* to_string(BlockType type) noexcept;   // "F32", "Q4_K", ...
+int64_t block_elements(BlockType type) noexcept;  // elements a block: 1, 32 or 256
 int64_t block_bytes(BlockType type) noexcept;
 
 struct StoredTensor {
   std::string name;
   BlockType type = BlockType::kF32;
-  std::vector<int64_t> shape;            // outermost first: a matrix is [rows, cols], cols contiguous
-  std::span<const std::byte> data;       // into the map, exactly as long as type and shape say
+  std::vector<int64_t> shape;       // outermost first: a matrix is [rows, cols], cols contiguous
+  std::span<const std::byte> data;  // into the map, exactly as long as type and shape say
 
   int64_t elements() const noexcept;
-  int64_t rows() const noexcept;         // product of all but the last
-  int64_t cols() const noexcept;         // the last (1 for a scalar)
+  int64_t rows() const noexcept;  // product of all but the last
+  int64_t cols() const noexcept;  // the last (1 for a scalar)
 };
 
 // out[0, count) = elements [first, first + count) of the tensor as f32; first and count are multiples of block_elements.

@@ -1,0 +1,12 @@
+// Names out of hostile files, fit for a message: at most 96 bytes of it, every byte that is not printable ASCII
+// written as \xNN.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ropewalk {
+
+std::string printable(std::string_view text);
+
+}  // namespace ropewalk
