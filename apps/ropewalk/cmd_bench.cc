@@ -1,8 +1,11 @@
 // bench: speed against the machine's own limits. Each answer is checked before it is timed.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/fail.h"
 #include "command.h"
 #include "terminal.h"
 #include "workbench/bench/bench.h"
@@ -20,6 +23,7 @@ struct Options {
 std::string format_case(const nlohmann::json& setup) {
   std::string text;
   for (const auto& item : setup.items()) {
+    if (item.key() == "threads" || item.key() == "bytes") continue;  // the same in every row
     const std::string value = item.value().is_string() ? item.value().get<std::string>() : item.value().dump();
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", item.key(), value);
   }
@@ -55,6 +59,8 @@ Result<int> run(const Options& options, const std::string& name, const Bench& be
   bench_options.seed = options.common.seed;
   bench_options.min_runs = static_cast<int>(options.min_runs);
   const Result<BenchReport> report = bench(bench_options, make_control(options.common, "bench " + name));
+  // Whatever shape was wrong came from the command line.
+  if (!report && report.error().code() == ErrorCode::kInvalidArgument) throw_usage(report.error());
   if (!report) return report.error();
   return finish(options, *report, nullptr);
 }
@@ -82,6 +88,75 @@ void add_limits(CLI::App& bench) {
   set_run(peak_command, [peak] { return run(*peak, "peak", bench_peak); });
 }
 
+// Words of a list such as "f32,bf16", each one of `known`; anything else is an error of use.
+template <class T>
+CLI::Option* add_choices(CLI::App& command, const std::string& flag, std::vector<T>& values, std::map<std::string, T> known,
+                         const std::string& help) {
+  return command
+      .add_option_function<std::string>(
+          flag,
+          [&values, known = std::move(known), flag](const std::string& text) {
+            values.clear();
+            for (size_t begin = 0; begin <= text.size();) {
+              const size_t comma = std::min(text.find(',', begin), text.size());
+              const std::string word = text.substr(begin, comma - begin);
+              const auto found = known.find(word);
+              if (found == known.end()) {
+                std::string names;
+                for (const auto& [name, value] : known) names += (names.empty() ? "" : ", ") + name;
+                throw_usage(fail(ErrorCode::kInvalidArgument, "[command line] {}: expected some of {}, but got '{}'", flag,
+                                 names, word));
+              }
+              values.push_back(found->second);
+              begin = comma + 1;
+            }
+          },
+          help)
+      ->type_name("NAME,..");
+}
+
+const std::map<std::string, DType>& dtype_names() {
+  static const std::map<std::string, DType> names = {{"f32", DType::kF32}, {"bf16", DType::kBF16}, {"f16", DType::kF16}};
+  return names;
+}
+
+CLI::Option* add_count(CLI::App& command, const std::string& flag, int& value, int high, const std::string& help) {
+  return command
+      .add_option_function<std::string>(
+          flag,
+          [&value, high, flag](const std::string& text) {
+            value = static_cast<int>(or_usage(parse_integer(text, 1, high, flag)));
+          },
+          help)
+      ->type_name("N");
+}
+
+struct RopeOptions : Options {
+  RopeBench rope;
+};
+
+void add_rope(CLI::App& bench) {
+  auto options = std::make_shared<RopeOptions>();
+  options->rope.dtypes = {DType::kF32, DType::kBF16, DType::kF16};
+  RopeBench& rope = options->rope;
+  CLI::App& command =
+      add_kind(bench, "rope", "Rotation in place, as a fraction of the in-place bandwidth", *options,
+               {"ropewalk bench rope", "ropewalk bench rope --dtype bf16 --pairing interleaved --heads 9 --head-dim 64"});
+  add_bytes(command, "--bytes", rope.bytes, "size of the tensor (default 512mb: cold in every run)");
+  add_choices(command, "--dtype", rope.dtypes, dtype_names(), "f32, bf16, f16 (default: all)");
+  add_choices<Pairing>(command, "--pairing", rope.pairings,
+                       {{"halves", Pairing::kHalves}, {"interleaved", Pairing::kInterleaved}},
+                       "halves, interleaved (default: both)");
+  add_count(command, "--heads", rope.heads, 65536, "heads (default 32)");
+  add_count(command, "--head-dim", rope.head_dim, 65536, "size of a head (default 128)");
+  add_count(command, "--rotary-dim", rope.rotary_dim, 65536, "dims of a head that rotate (default: all)");
+  set_run(command, [options] {
+    return run(*options, "rope", [&](const BenchOptions& bench_options, const Control& control) {
+      return bench_rope(options->rope, bench_options, control);
+    });
+  });
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app) {
@@ -91,6 +166,7 @@ void add_bench(CLI::App& app) {
                                  "ropewalk bench attention --tokens 4096 --heads 32 --kv-heads 8 --head-dim 128"});
   bench.require_subcommand(1);
   add_limits(bench);
+  add_rope(bench);
 }
 
 }  // namespace ropewalk::app

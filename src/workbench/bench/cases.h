@@ -1,6 +1,7 @@
 // What `ropewalk bench` can run.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,5 +15,35 @@ namespace ropewalk {
 // kInvalidArgument.
 Result<BenchReport> bench_stream(const BenchOptions& options, const Control& control);
 Result<BenchReport> bench_peak(const BenchOptions& options, const Control& control);
+
+struct RopeBench {
+  std::vector<DType> dtypes = {DType::kF32};
+  std::vector<Pairing> pairings = {Pairing::kHalves, Pairing::kInterleaved};
+  int heads = 32;
+  int head_dim = 128;
+  int rotary_dim = 0;                  // 0 = head_dim
+  int64_t bytes = int64_t{512} << 20;  // of the tensor; far beyond the caches, so that it is cold in every run
+  int64_t first_position = int64_t{1} << 20;
+};
+// Rotation in place, a row for each dtype and pairing, against the in-place scale bandwidth. The table of cos and sin is made
+// before. Checked: sampled tokens against the definition in long double.
+Result<BenchReport> bench_rope(const RopeBench& setup, const BenchOptions& options, const Control& control);
+
+struct AttentionBench {
+  std::vector<int64_t> tokens = {4096};
+  int heads = 32;
+  int kv_heads = 8;
+  int head_dim = 128;
+  DType compute = DType::kF32;  // of prefill
+  DType cache = DType::kF32;    // of keys and values in decode
+  int64_t window = 0;
+  bool causal = true;
+  bool rotate = false;  // q and k come un-rotated
+};
+// Prefill: T queries over T keys, against the peak of f32 or bf16 products; only visible pairs count. Checked: sampled rows of
+// the timed output against attention_reference.
+Result<BenchReport> bench_attention(const AttentionBench& setup, const BenchOptions& options, const Control& control);
+// Decode: one query over `tokens` keys, against the bandwidth of reading memory.
+Result<BenchReport> bench_decode(const AttentionBench& setup, const BenchOptions& options, const Control& control);
 
 }  // namespace ropewalk
