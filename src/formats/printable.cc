@@ -4,10 +4,9 @@
 
 namespace ropewalk {
 
-std::string printable(std::string_view text) {
-  constexpr size_t kLimit = 96;
+std::string printable(std::string_view text, size_t limit) {
   std::string out;
-  for (size_t i = 0; i < text.size() && i < kLimit; ++i) {
+  for (size_t i = 0; i < text.size() && i < limit; ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
     if (c < 0x20 || c >= 0x7f) {
       out += fmt::format("\\x{:02x}", c);
@@ -15,7 +14,7 @@ std::string printable(std::string_view text) {
       out += text[i];
     }
   }
-  if (text.size() > kLimit) out += fmt::format("... ({} bytes)", text.size());
+  if (text.size() > limit) out += fmt::format("... ({} bytes)", text.size());
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Names out of hostile files, fit for a message: at most 96 bytes of it, every byte that is not printable ASCII
+// Names out of hostile files, fit for a message: at most `limit` bytes of it, every byte that is not printable ASCII
 // written as \xNN.
 #pragma once
 
@@ -7,6 +7,6 @@
 
 namespace ropewalk {
 
-std::string printable(std::string_view text);
+std::string printable(std::string_view text, size_t limit = 96);
 
 }  // namespace ropewalk
