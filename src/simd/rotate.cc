@@ -34,7 +34,7 @@ HWY_INLINE void turn_halves(D d, const T* a, const T* b, T* out_a, T* out_b, con
 template <class D, class T>
 HWY_INLINE void halves_tail(D d, const T* a, const T* b, T* out_a, T* out_b, const float* cos, const float* sin, int n) {
   T in[2][kMaxLanes] = {};
-  T out[2][kMaxLanes];
+  T out[2][kMaxLanes] = {};
   float c[kMaxLanes] = {}, s[kMaxLanes] = {};
   copy_lanes(in[0], a, n);
   copy_lanes(in[1], b, n);
@@ -86,7 +86,7 @@ HWY_INLINE void interleaved(const T* x, T* out, const float* cos, const float* s
   if constexpr (kLanes > 4) {
     interleaved<kLanes / 2>(x + i, out + i, cos + i, sin + i, n - i);
   } else {
-    T in[kMaxLanes] = {}, result[kMaxLanes];
+    T in[kMaxLanes] = {}, result[kMaxLanes] = {};
     float c[kMaxLanes] = {}, s[kMaxLanes] = {};
     copy_lanes(in, x + i, n - i);
     copy_lanes(c, cos + i, n - i);
