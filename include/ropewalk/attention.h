@@ -32,6 +32,7 @@ struct AttentionInputs {
   const uint8_t* mask = nullptr;        // [T][S] or null: further restriction, 0 = hidden (draft trees, where T is small)
   int64_t mask_stride = 0;
   const RotarySchedule* rotary = nullptr;  // not null: q and k come un-rotated and are rotated here, by q_pos and k_pos
+  bool k_rotated = false;                  // with rotary: k comes rotated (a cache that holds rotated keys), q does not
   const ScoreTerm* score = nullptr;
   const ValueTerm* value = nullptr;
   const PairMap* pairs = nullptr;          // not null: q and k come un-rotated; `rotary` must be null
@@ -39,7 +40,10 @@ struct AttentionInputs {
 
 // Tiled, online softmax, on the best SIMD target of this machine. Any T >= 0, S >= 0, D and Dv in [1, 512].
 // A query that sees no key gets 0. Errors: kInvalidArgument (shapes, dtypes, H not a multiple of Hkv), kTooLarge (scratch memory).
-// Determinism: the same threads give the same bytes; so do other thread counts. NaN in a visible key or query gives NaN.
+// Determinism: the same threads give the same bytes; so do other thread counts. NaN (or infinity) in a visible key or query gives NaN,
+// in a visible value NaN (infinity) in its dims; hidden tokens may hold anything.
+// The schedule's softmax multiplier and query temperature are applied where q is rotated here; a caller who rotates q has them in q and scale.
+// Positions: |m|, |n| <= 2^61, and what make_rotary_table takes where they rotate. All axes of a schedule turn by the same position.
 ROPEWALK_API Result<void> attention(const AttentionInputs& inputs, const AttentionOptions& options, HeadsView out);
 
 // The oracle: naive, double precision, O(S) memory a row, readable. Same inputs; out may be f32 only.

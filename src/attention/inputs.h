@@ -1,0 +1,29 @@
+// The boundary: every argument of attention and attention_reference is checked here, once; what lies below trusts it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "ropewalk/attention.h"
+
+namespace ropewalk {
+
+struct AttentionShape {
+  int64_t queries = 0;  // T
+  int64_t keys = 0;     // S
+  int heads = 0;        // H
+  int key_heads = 0;    // Hkv
+  int group = 0;        // g = H / Hkv
+  int dim = 0;          // D
+  int value_dim = 0;    // Dv
+  double scale = 1;     // of the softmax, the schedule's multiplier not yet in it
+};
+
+// Errors: kInvalidArgument, "[who] what: expected ..., but got ...".
+Result<AttentionShape> check_attention(std::string_view who, const AttentionInputs& inputs, const AttentionOptions& options,
+                                       const HeadsView& out);
+
+// A schedule that fits a head of `dim`.
+Result<void> check_schedule(std::string_view who, const RotarySchedule& schedule, int dim);
+
+}  // namespace ropewalk
