@@ -7,6 +7,7 @@
 #include <new>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "base/fail.h"
 
@@ -18,14 +19,20 @@ class AlignedBuffer {
 
  public:
   AlignedBuffer() = default;
-  // Errors: kTooLarge, with the size, when the memory is not to be had.
+  AlignedBuffer(AlignedBuffer&& other) noexcept : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+  AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {
+    data_ = std::move(other.data_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+  // Errors: kTooLarge, with the size, when the memory is not to be had (a negative count is one that overflowed).
   static Result<AlignedBuffer> make(int64_t count) {
     AlignedBuffer buffer;
-    if (count > 0) {
+    if (count != 0) {
       if (static_cast<uint64_t>(count) > (uint64_t{1} << 48) / sizeof(T)) {
         return fail(ErrorCode::kTooLarge, "[memory] expected a size that can be allocated, but got {} elements", count);
       }
-      void* data = ::operator new(static_cast<size_t>(count) * sizeof(T), std::align_val_t{64}, std::nothrow);
+      void* data = ::operator new (static_cast<size_t>(count) * sizeof(T), std::align_val_t{64}, std::nothrow);
       if (data == nullptr) {
         return fail(ErrorCode::kTooLarge, "[memory] cannot allocate {} bytes", static_cast<size_t>(count) * sizeof(T));
       }
@@ -42,7 +49,7 @@ class AlignedBuffer {
 
  private:
   struct Free {
-    void operator()(T* p) const noexcept { ::operator delete(p, std::align_val_t{64}); }
+    void operator()(T* p) const noexcept { ::operator delete (p, std::align_val_t{64}); }
   };
   std::unique_ptr<T[], Free> data_;
   int64_t size_ = 0;

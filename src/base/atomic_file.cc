@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 
@@ -13,13 +15,22 @@
 namespace ropewalk {
 
 Result<void> write_file_atomically(const std::string& path, std::string_view contents) {
-  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return fail(ErrorCode::kIo, "[file] {}: cannot write: {}", path, std::strerror(errno));
+  // The counter keeps threads that write the same file apart; O_EXCL keeps us off what lies there already (a link, say).
+  static std::atomic<uint32_t> counter{0};
+  std::string temporary;
+  int fd = -1;
+  do {
+    temporary = fmt::format("{}.{}.{}.tmp", path, ::getpid(), counter.fetch_add(1, std::memory_order_relaxed));
+    fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (fd < 0 && errno == EEXIST);
+  if (fd < 0) {
+    return fail(ErrorCode::kIo, "[file] {}: expected a path that can be written, but got: {}", path, std::strerror(errno));
+  }
   int error = 0;
   for (size_t done = 0; done < contents.size() && error == 0;) {
     const ssize_t n = ::write(fd, contents.data() + done, contents.size() - done);
     if (n > 0) done += static_cast<size_t>(n);
+    if (n == 0) error = EIO;  // never for a regular file; without this line a strange one would spin
     if (n < 0 && errno != EINTR) error = errno;
   }
   // Some file systems refuse fsync on principle (EINVAL); a failed write-back (EIO, ENOSPC) must not pass for success.

@@ -14,7 +14,10 @@
 namespace ropewalk {
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (path.find('\0') != std::string::npos) {  // the system would read a shorter name than the one that was checked
+    return fail(ErrorCode::kIo, "[file] {}: expected a path without NUL, but got one", path.c_str());
+  }
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe without a writer must not hang
   if (fd < 0) {
     const ErrorCode code = errno == ENOENT || errno == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kIo;
     return fail(code, "[file] {}: expected a readable file, but got: {}", path, std::strerror(errno));

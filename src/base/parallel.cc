@@ -6,6 +6,7 @@
 #include <atomic>
 
 #if defined(ROPEWALK_STD_THREADS)
+#include <system_error>
 #include <thread>
 #include <vector>
 #else
@@ -39,7 +40,11 @@ void parallel_for(Threads threads, int64_t n, FunctionRef<void(int64_t, int)> bo
     inside_parallel = false;
   };
   std::vector<std::thread> others;
-  for (int t = 1; t < workers; ++t) others.emplace_back(work, t);
+  others.reserve(static_cast<size_t>(workers - 1));
+  try {
+    for (int t = 1; t < workers; ++t) others.emplace_back(work, t);
+  } catch (const std::system_error&) {  // no more threads to be had: those that are there do the work
+  }
   work(0);
   for (auto& other : others) other.join();
 }
@@ -61,12 +66,12 @@ void parallel_for(Threads threads, int64_t n, FunctionRef<void(int64_t, int)> bo
 
 void parallel_ranges(Threads threads, int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t, int)> body) {
   if (n <= 0) return;
-  const int64_t wanted = std::clamp<int64_t>(n / std::max<int64_t>(grain, 1), 1, std::max(threads.count, 1));
-  const int64_t step = (n + wanted - 1) / wanted;
-  parallel_for(threads, wanted, [&](int64_t part, int thread) {
-    const int64_t begin = part * step;
-    const int64_t end = std::min(n, begin + step);
-    if (begin < end) body(begin, end, thread);
+  const int64_t parts = std::clamp<int64_t>(n / std::max<int64_t>(grain, 1), 1, std::max(threads.count, 1));
+  const int64_t size = n / parts;  // at least grain; the first `longer` ranges have one item more
+  const int64_t longer = n % parts;
+  parallel_for(threads, parts, [&](int64_t part, int thread) {
+    const int64_t begin = part * size + std::min(part, longer);
+    body(begin, begin + size + (part < longer ? 1 : 0), thread);
   });
 }
 

@@ -34,11 +34,13 @@ struct Threads {
 // The cores that this process may run on (its affinity mask), at least 1.
 int available_cores();
 
-// Calls body(index, thread) once for each index in [0, n), thread in [0, threads.count), handing out one index at a time from 0 up,
-// so put long items first. Returns when all are done. body must not throw. Nested calls run serially on the calling thread.
+// Calls body(index, thread) once for each index in [0, n), thread in [0, threads.count), handing out one index at a time from 0
+// up, so put long items first. Returns when all are done. body must not throw. A nested call runs serially on the calling
+// thread, which is thread 0 to it: scratch memory by thread belongs to the call that it was made for.
 void parallel_for(Threads threads, int64_t n, FunctionRef<void(int64_t index, int thread)> body);
 
-// Splits [0, n) into contiguous ranges of at least `grain` items: body(begin, end, thread).
+// Splits [0, n) into at most threads.count contiguous ranges of at least `grain` items (one range when n < 2 grain), whose
+// lengths differ by one at most: body(begin, end, thread).
 void parallel_ranges(Threads threads, int64_t n, int64_t grain, FunctionRef<void(int64_t begin, int64_t end, int thread)> body);
 
 }  // namespace ropewalk

@@ -19,8 +19,8 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> c, std::array<uint32_
 
 uint32_t Random::next_u32() noexcept {
   if (used_ == 4) {
-    block_ = philox4x32({static_cast<uint32_t>(counter_), static_cast<uint32_t>(counter_ >> 32),
-                         static_cast<uint32_t>(stream_), static_cast<uint32_t>(stream_ >> 32)},
+    block_ = philox4x32({static_cast<uint32_t>(counter_), static_cast<uint32_t>(counter_ >> 32), static_cast<uint32_t>(stream_),
+                         static_cast<uint32_t>(stream_ >> 32)},
                         {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)});
     ++counter_;
     used_ = 0;
