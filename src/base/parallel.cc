@@ -9,6 +9,11 @@
 #include <system_error>
 #include <thread>
 #include <vector>
+// From the runtime that oneDNN brings, when it does: this build links none itself.
+extern "C" {
+__attribute__((weak)) void omp_set_num_threads(int count);
+__attribute__((weak)) int omp_get_max_threads();
+}
 #else
 #include <omp.h>
 #endif
@@ -73,6 +78,21 @@ void parallel_ranges(Threads threads, int64_t n, int64_t grain, FunctionRef<void
     const int64_t begin = part * size + std::min(part, longer);
     body(begin, begin + size + (part < longer ? 1 : 0), thread);
   });
+}
+
+LibraryThreads::LibraryThreads(int count) {
+#if defined(ROPEWALK_STD_THREADS)
+  if (omp_set_num_threads == nullptr || omp_get_max_threads == nullptr) return;
+#endif
+  before_ = omp_get_max_threads();
+  omp_set_num_threads(count);
+}
+
+LibraryThreads::~LibraryThreads() {
+#if defined(ROPEWALK_STD_THREADS)
+  if (omp_set_num_threads == nullptr) return;
+#endif
+  omp_set_num_threads(before_);
 }
 
 }  // namespace ropewalk
