@@ -15,7 +15,10 @@ namespace ropewalk {
 class Model {
  public:
   // A .gguf file (first shard of a split one too) or a Hugging Face folder. Errors name file, key or tensor, expected, found.
+  // Reads metadata and shapes only; weights are read, and checked to be finite, when a pass first needs them.
   static Result<Model> open(const std::string& path);
+  // The same without a tokenizer, for tests and tools that bring ids: tokenizer() must not be called.
+  static Result<Model> open_weights(const std::string& path);
 
   const ModelSpec& spec() const { return spec_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
@@ -25,6 +28,9 @@ class Model {
   const GgufFile* gguf() const { return gguf_; }  // null for other formats
 
  private:
+  Result<void> load_gguf();
+  Result<void> load_folder();
+
   std::string path_;
   std::unique_ptr<TensorSource> tensors_;
   const GgufFile* gguf_ = nullptr;
