@@ -222,6 +222,12 @@ Result<AppliedSetting> apply_setting(const Setting& setting, const std::vector<R
   note_reading(setting, layers, resolved, plain, context_trained, context_original, applied.notes);
   note_layers(resolved, layers, applied.notes);
 
+  struct Made {
+    const RotarySchedule* base;
+    std::vector<bool> acting;  // [resolved]
+    std::shared_ptr<const PairMap> pairs;
+  };
+  std::vector<Made> made;  // equal layers share a map, and with it the schedules that it makes
   for (size_t i = 0; i < layers.size(); ++i) {
     const RotaryLayer& layer = layers[i];
     AppliedLayer out;
@@ -229,16 +235,26 @@ Result<AppliedSetting> apply_setting(const Setting& setting, const std::vector<R
     const bool from_plain = plain && resolved.front().layers[i] && layer.plain != nullptr;
     const RotarySchedule* base = from_plain ? layer.plain : layer.trained;
     std::vector<Stretch> rules;
+    std::vector<bool> acting;
     for (const Resolved& r : resolved) {
+      acting.push_back(r.layers[i]);
       if (!r.layers[i]) continue;
       if (r.window > 0) out.window = r.window;
       if (r.stretch) rules.push_back(*r.stretch);
     }
     if (base != nullptr && has_step(rules)) {
+      const auto same = std::find_if(made.begin(), made.end(),
+                                     [&](const Made& m) { return m.acting == acting && (m.base == base || *m.base == *base); });
+      if (same != made.end()) {
+        out.pairs = same->pairs;
+        applied.layers.push_back(std::move(out));
+        continue;
+      }
       auto pairs = StepPairs::make(*base, std::move(rules));
       if (!pairs)
         return Error(pairs.error().code(), fmt::format("{}, in layer {} under {}", pairs.error().message(), i, setting.text));
       out.pairs = *pairs;
+      made.push_back({base, acting, out.pairs});
     } else if (base != nullptr) {
       auto schedule = stretch(*base, rules, length);
       if (!schedule) {
