@@ -314,15 +314,26 @@ void q6_k(const std::byte* data, int64_t blocks, float* out) {
 }
 
 // The 16 levels of the IQ4 types, denser around zero.
-constexpr float kLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+alignas(16) constexpr int8_t kLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
-// 32 elements from 16 bytes; scaling the levels first halves the products.
+// 32 elements from 16 bytes.
 HWY_INLINE void expand_levels(const uint8_t* q, float scale, float* out) {
-  float level[16];
-  for (int i = 0; i < 16; ++i) level[i] = scale * kLevels[i];
+  alignas(16) int8_t level[32];
+#if HWY_TARGET == HWY_SCALAR
   for (int j = 0; j < 16; ++j) {
-    out[j] = level[q[j] & 15];
-    out[j + 16] = level[q[j] >> 4];
+    level[j] = kLevels[q[j] & 15];
+    level[j + 16] = kLevels[q[j] >> 4];
+  }
+#else
+  const hn::FixedTag<uint8_t, 16> d8;
+  const hn::FixedTag<int8_t, 16> ds8;
+  const auto table = hn::Load(ds8, kLevels);
+  const auto both = hn::LoadU(d8, q);
+  hn::Store(hn::TableLookupBytes(table, hn::BitCast(ds8, hn::And(both, hn::Set(d8, 0x0f)))), ds8, level);
+  hn::Store(hn::TableLookupBytes(table, hn::BitCast(ds8, hn::ShiftRight<4>(both))), ds8, level + 16);
+#endif
+  for (size_t j = 0; j < 32; j += hn::Lanes(DF())) {
+    store_scaled(as_float(hn::PromoteTo(DI(), hn::LoadU(DS8(), level + j))), scale, out + j);
   }
 }
 
