@@ -26,12 +26,6 @@ constexpr std::array<TypeTraits, kTypes> kTypeTraits = {{{"u8", 1},
                                                          {"i64", 8},
                                                          {"f64", 8}}};
 
-template <class Stored, class Wide>
-Result<Wide> read_as(Cursor& cursor, std::string_view key) {
-  ROPEWALK_TRY(const Stored value, cursor.read<Stored>(key));
-  return static_cast<Wide>(value);
-}
-
 Result<bool> read_bool(Cursor& cursor, std::string_view key) {
   const uint64_t at = cursor.offset();
   ROPEWALK_TRY(const uint8_t value, cursor.read<uint8_t>(key));
@@ -43,11 +37,12 @@ Result<bool> read_bool(Cursor& cursor, std::string_view key) {
 
 template <class Stored, class Wide>
 Result<GgufValue::Array> read_numbers(Cursor& cursor, std::string_view key, uint64_t count) {
-  std::vector<Wide> values;
-  values.reserve(count);
+  ROPEWALK_TRY(const std::byte* data, cursor.take(count * sizeof(Stored), key));  // the count was checked: no wrap
+  std::vector<Wide> values(count);
   for (uint64_t i = 0; i < count; ++i) {
-    ROPEWALK_TRY(const Wide value, (read_as<Stored, Wide>(cursor, key)));
-    values.push_back(value);
+    Stored value;
+    std::memcpy(&value, data + i * sizeof(Stored), sizeof(Stored));
+    values[i] = static_cast<Wide>(value);
   }
   return GgufValue::Array(std::move(values));
 }
@@ -105,8 +100,8 @@ Result<GgufValue::Array> read_array(Cursor& cursor, std::string_view key, uint32
 
 template <class Stored, class Wide>
 Result<void> read_scalar(Cursor& cursor, GgufValue& entry) {
-  ROPEWALK_TRY(const Wide value, (read_as<Stored, Wide>(cursor, entry.key)));
-  entry.value = value;
+  ROPEWALK_TRY(const Stored value, cursor.read<Stored>(entry.key));
+  entry.value = static_cast<Wide>(value);
   return {};
 }
 

@@ -40,11 +40,17 @@ class Cursor {
   // `what` says in messages whose bytes are missing.
   template <class T>
   Result<T> read(std::string_view what) {
-    ROPEWALK_CHECK_OK(need(sizeof(T), what));
+    ROPEWALK_TRY(const std::byte* data, take(sizeof(T), what));
     T value;
-    std::memcpy(&value, bytes_.data() + offset_, sizeof(T));
-    offset_ += sizeof(T);
+    std::memcpy(&value, data, sizeof(T));
     return value;
+  }
+  // The next `count` bytes, for loops that need no check an element.
+  Result<const std::byte*> take(uint64_t count, std::string_view what) {
+    ROPEWALK_CHECK_OK(need(count, what));
+    const std::byte* data = bytes_.data() + offset_;
+    offset_ += count;
+    return data;
   }
   // A length of 8 bytes and that many bytes.
   Result<std::string_view> read_string(std::string_view what);
