@@ -49,30 +49,17 @@ Result<void> embed(const Model& model, std::span<const int32_t> tokens, int thre
               model.path(), spec.token_embedding->name, x[bad], tokens[static_cast<size_t>(bad / c)], bad % c);
 }
 
-Result<void> attend(const ModelSpec& spec, const AppliedLayer& position, const AttentionCall& call,
-                    const ForwardOptions& options) {
+Result<void> attend(const ModelSpec& spec, const AppliedLayer& position, AttentionInputs inputs, const ForwardOptions& options,
+                    HeadsView out) {
   AttentionOptions how;
   how.scale = spec.attention_scale;
   how.window = position.window;
   how.softcap = spec.attention_softcap;
   how.compute = options.precision == Precision::kFast && bf16_products() ? DType::kBF16 : DType::kF32;
   how.threads = options.threads;
-  AttentionInputs in;
-  in.q = call.q;
-  in.k = call.k;
-  in.v = call.v;
-  in.q_pos = call.positions.subspan(static_cast<size_t>(call.q_index), static_cast<size_t>(call.q.tokens));
-  in.k_pos = call.positions.first(static_cast<size_t>(call.k.tokens));
-  in.q_index = call.q_index;
-  if (position.pairs != nullptr) {
-    in.pairs = position.pairs.get();
-  } else if (position.rotary && call.rotated) {
-    how.scale =
-        (how.scale > 0 ? how.scale : 1 / std::sqrt(static_cast<double>(spec.head_dim))) * position.rotary->softmax_multiplier;
-  } else if (position.rotary) {
-    in.rotary = &*position.rotary;
-  }
-  return attention(in, how, call.out);
+  inputs.pairs = position.pairs.get();
+  if (position.pairs == nullptr && position.rotary) inputs.rotary = &*position.rotary;
+  return attention(inputs, how, out);
 }
 
 namespace {
@@ -136,14 +123,13 @@ Result<std::vector<double>> score_window(const Model& model, const LayerPosition
       project_block(spec, vectors[l], *layer, x.data() + blocks.begin(b) * c, blocks.rows(b),
                     qkv.data() + blocks.begin(b) * width, work[static_cast<size_t>(thread)]);
     });
-    AttentionCall call;
     const int d = spec.head_dim;
-    call.q = HeadsView{qkv.data(), DType::kF32, rows, spec.heads, d, width, d};
-    call.k = HeadsView{qkv.data() + q, DType::kF32, rows, spec.kv_heads, d, width, d};
-    call.v = HeadsView{qkv.data() + q + int64_t{spec.kv_heads} * d, DType::kF32, rows, spec.kv_heads, d, width, d};
-    call.positions = places;
-    call.out = heads_view(o.data(), rows, spec.heads, d);
-    ROPEWALK_CHECK_OK(attend(spec, positions[l], call, options));
+    AttentionInputs inputs;
+    inputs.q = HeadsView{qkv.data(), DType::kF32, rows, spec.heads, d, width, d};
+    inputs.k = HeadsView{qkv.data() + q, DType::kF32, rows, spec.kv_heads, d, width, d};
+    inputs.v = HeadsView{qkv.data() + q + int64_t{spec.kv_heads} * d, DType::kF32, rows, spec.kv_heads, d, width, d};
+    inputs.q_pos = inputs.k_pos = places;
+    ROPEWALK_CHECK_OK(attend(spec, positions[l], inputs, options, heads_view(o.data(), rows, spec.heads, d)));
     parallel_for(Threads{options.threads}, blocks.count, [&](int64_t b, int thread) {
       finish_block(spec, vectors[l], *layer, o.data() + blocks.begin(b) * q, blocks.rows(b), x.data() + blocks.begin(b) * c,
                    work[static_cast<size_t>(thread)]);

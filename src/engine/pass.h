@@ -15,15 +15,9 @@ Result<void> check_positions(const ModelSpec& spec, const LayerPositions& positi
 // x [T][C] = scaled embedding rows. Errors: kCorrupt for a row that is not finite.
 Result<void> embed(const Model& model, std::span<const int32_t> tokens, int threads, float* x);
 
-// q [T][H][D] against k, v [S][Hkv][D]: the first query is key number q_index; token i stands at positions[i].
-struct AttentionCall {
-  ConstHeadsView q, k, v;
-  int64_t q_index = 0;
-  std::span<const int64_t> positions;
-  bool rotated = false;  // q and k are rotated already, and q has its temperature: a cache of rotated keys
-  HeadsView out;
-};
-Result<void> attend(const ModelSpec& spec, const AppliedLayer& position, const AttentionCall& call,
-                    const ForwardOptions& options);
+// Attention with the model's scale and caps under the layer's scheme. `inputs` brings q, k, v, positions and q_index, and
+// whether the keys are rotated; schedule or pairs are added here. out [T][H][D].
+Result<void> attend(const ModelSpec& spec, const AppliedLayer& position, AttentionInputs inputs, const ForwardOptions& options,
+                    HeadsView out);
 
 }  // namespace ropewalk

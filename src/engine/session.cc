@@ -1,7 +1,6 @@
 // Generation: chunks of a prompt and single tokens against a cache of keys and values.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 
 #include "base/aligned.h"
@@ -12,6 +11,7 @@
 #include "engine/pass.h"
 #include "engine/stored_products.h"
 #include "engine/weights.h"
+#include "ropewalk/kv_cache.h"
 #include "simd/ops.h"
 
 namespace ropewalk {
@@ -20,10 +20,6 @@ namespace {
 // A longer prompt passes in pieces: activations stay small, and each piece still has enough rows to pay for expanding the
 // weights.
 constexpr int64_t kChunk = 2048;
-
-struct LayerCache {
-  AlignedBuffer<float> k, v;  // [capacity][Hkv][D]
-};
 
 }  // namespace
 
@@ -34,14 +30,11 @@ struct Session::State {
   int64_t capacity = 0, length = 0;
   std::vector<LayerVectors> vectors;
   std::vector<float> output_norm;
-  std::vector<LayerCache> cache;
+  std::vector<KvCache> cache;
   std::vector<int64_t> places;  // 0 .. capacity - 1
 
   Result<void> run(std::span<const int32_t> tokens, const Control& control, std::vector<float>* logits);
-  Result<void> rotate_rows(size_t layer, std::vector<std::pair<const RotarySchedule*, RotaryTable>>& tables, float* qkv,
-                           int64_t rows) const;
-  Result<void> run_layer(size_t layer, int64_t rows, std::vector<std::pair<const RotarySchedule*, RotaryTable>>& tables,
-                         float* qkv, float* o);
+  Result<void> run_layer(size_t layer, int64_t rows, const float* qkv, float* o);
   Result<void> not_finite() const;
 };
 
@@ -58,8 +51,18 @@ Result<Session> Session::make(const Model& model, const LayerPositions& position
   if (capacity < 1)
     return fail(ErrorCode::kInvalidArgument, "[session] expected a capacity of at least 1 token, but got {}", capacity);
   ROPEWALK_CHECK_OK(check_positions(spec, positions));
-  const int64_t row = int64_t{spec.kv_heads} * spec.head_dim;
-  const double need = 8.0 * static_cast<double>(row) * static_cast<double>(capacity) * static_cast<double>(spec.layers.size());
+  std::vector<KvCacheOptions> caches;
+  double need = 0;
+  for (const AppliedLayer& position : positions) {
+    KvCacheOptions c;
+    c.capacity = capacity;
+    c.heads = spec.kv_heads;
+    c.dim = c.value_dim = spec.head_dim;
+    if (position.pairs == nullptr) c.rotary = position.rotary;
+    ROPEWALK_TRY(const int64_t bytes, KvCache::memory(c));
+    need += static_cast<double>(bytes);
+    caches.push_back(std::move(c));
+  }
   const auto have = static_cast<double>(memory_available());
   if (have > 0 && need > have) {
     return fail(ErrorCode::kTooLarge,
@@ -73,10 +76,8 @@ Result<Session> Session::make(const Model& model, const LayerPositions& position
   state->capacity = capacity;
   ROPEWALK_TRY(state->vectors, expand_vectors(spec, model.path()));
   ROPEWALK_TRY(state->output_norm, expand_vector(spec.output_norm, model.path()));
-  for (size_t l = 0; l < spec.layers.size(); ++l) {
-    LayerCache layer;
-    ROPEWALK_TRY(layer.k, AlignedBuffer<float>::make(capacity * row));
-    ROPEWALK_TRY(layer.v, AlignedBuffer<float>::make(capacity * row));
+  for (KvCacheOptions& c : caches) {
+    ROPEWALK_TRY(KvCache layer, KvCache::make(std::move(c)));
     state->cache.push_back(std::move(layer));
   }
   state->places.resize(static_cast<size_t>(capacity));
@@ -102,6 +103,9 @@ Result<std::vector<float>> Session::append(std::span<const int32_t> tokens, cons
     if (auto ok = s.run(tokens.subspan(static_cast<size_t>(at), static_cast<size_t>(rows)), control, last ? &logits : nullptr);
         !ok) {
       s.length = before;
+      for (KvCache& layer : s.cache) {
+        if (layer.length() > before) ROPEWALK_CHECK_OK(layer.truncate(before));
+      }
       return ok.error();
     }
   }
@@ -109,52 +113,19 @@ Result<std::vector<float>> Session::append(std::span<const int32_t> tokens, cons
   return logits;
 }
 
-Result<void> Session::State::rotate_rows(size_t layer, std::vector<std::pair<const RotarySchedule*, RotaryTable>>& tables,
-                                         float* qkv, int64_t rows) const {
-  const AppliedLayer& position = positions[layer];
-  if (position.pairs != nullptr || !position.rotary) return {};
-  const RotarySchedule& schedule = *position.rotary;
-  const ModelSpec& spec = model->spec();
-  auto found = std::ranges::find_if(tables, [&](const auto& entry) { return *entry.first == schedule; });
-  if (found == tables.end()) {
-    const auto range = std::span(places).subspan(static_cast<size_t>(length), static_cast<size_t>(rows));
-    ROPEWALK_TRY(RotaryTable table, make_rotary_table(schedule, range));
-    tables.emplace_back(&schedule, std::move(table));
-    found = tables.end() - 1;
-  }
-  const int64_t width = qkv_width(spec);
-  // q and k stand side by side: one call turns both.
-  const HeadsView heads{qkv, DType::kF32, rows, spec.heads + spec.kv_heads, spec.head_dim, width, spec.head_dim};
-  ROPEWALK_CHECK_OK(rotate(schedule, found->second, heads, heads, options.threads));
-  if (schedule.query_temperature.form == QueryTemperature::Form::kNone) return {};
-  for (int64_t t = 0; t < rows; ++t) {
-    const double factor = query_multiplier(schedule.query_temperature, length + t);
-    ops::scale_by(static_cast<float>(factor), int64_t{spec.heads} * spec.head_dim, qkv + t * width);
-  }
-  return {};
-}
-
-Result<void> Session::State::run_layer(size_t layer, int64_t rows,
-                                       std::vector<std::pair<const RotarySchedule*, RotaryTable>>& tables, float* qkv,
-                                       float* o) {
+// qkv [rows][N] -> o [rows][H D], with the rows' keys and values added to the cache.
+Result<void> Session::State::run_layer(size_t layer, int64_t rows, const float* qkv, float* o) {
   const ModelSpec& spec = model->spec();
   const int d = spec.head_dim;
   const int64_t width = qkv_width(spec), q = int64_t{spec.heads} * d, kv = int64_t{spec.kv_heads} * d;
-  ROPEWALK_CHECK_OK(rotate_rows(layer, tables, qkv, rows));
-  LayerCache& store = cache[layer];
-  for (int64_t t = 0; t < rows; ++t) {
-    std::copy_n(qkv + t * width + q, kv, store.k.data() + (length + t) * kv);
-    std::copy_n(qkv + t * width + q + kv, kv, store.v.data() + (length + t) * kv);
-  }
-  AttentionCall call;
-  call.q = HeadsView{qkv, DType::kF32, rows, spec.heads, d, width, d};
-  call.k = heads_view(static_cast<const float*>(store.k.data()), length + rows, spec.kv_heads, d);
-  call.v = heads_view(static_cast<const float*>(store.v.data()), length + rows, spec.kv_heads, d);
-  call.q_index = length;
-  call.positions = places;
-  call.rotated = true;
-  call.out = heads_view(o, rows, spec.heads, d);
-  return attend(spec, positions[layer], call, options);
+  const auto view = [&](const float* data, int heads) {
+    return HeadsView{const_cast<float*>(data), DType::kF32, rows, heads, d, width, d};
+  };
+  const auto where = std::span(places).subspan(static_cast<size_t>(length), static_cast<size_t>(rows));
+  ROPEWALK_CHECK_OK(cache[layer].append(view(qkv + q, spec.kv_heads), view(qkv + q + kv, spec.kv_heads), where));
+  AttentionInputs inputs = cache[layer].inputs(rows);
+  inputs.q = view(qkv, spec.heads);
+  return attend(spec, positions[layer], inputs, options, heads_view(o, rows, spec.heads, d));
 }
 
 Result<void> Session::State::run(std::span<const int32_t> tokens, const Control& control, std::vector<float>* logits) {
@@ -169,7 +140,6 @@ Result<void> Session::State::run(std::span<const int32_t> tokens, const Control&
   const RowBlocks blocks = few ? RowBlocks{rows, rows, 1} : make_row_blocks(rows, kBlockRows, options.threads);
   ROPEWALK_TRY(std::vector<Workspace> work, make_workspaces(spec, blocks.block, 0, few ? 1 : std::max(options.threads, 1)));
   WeightSource weights(*model, options, blocks.block);
-  std::vector<std::pair<const RotarySchedule*, RotaryTable>> tables;
   const Threads over_blocks{few ? 1 : options.threads};
   for (size_t l = 0; l < spec.layers.size(); ++l) {
     if (control.stopped()) return fail(ErrorCode::kInterrupted, "[session] stopped before the tokens were read");
@@ -184,7 +154,7 @@ Result<void> Session::State::run(std::span<const int32_t> tokens, const Control&
       project_block(spec, vectors[l], *products, x.data() + blocks.begin(b) * c, blocks.rows(b),
                     qkv.data() + blocks.begin(b) * width, work[static_cast<size_t>(thread)]);
     });
-    ROPEWALK_CHECK_OK(run_layer(l, rows, tables, qkv.data(), o.data()));
+    ROPEWALK_CHECK_OK(run_layer(l, rows, qkv.data(), o.data()));
     parallel_for(over_blocks, blocks.count, [&](int64_t b, int thread) {
       finish_block(spec, vectors[l], *products, o.data() + blocks.begin(b) * q, blocks.rows(b), x.data() + blocks.begin(b) * c,
                    work[static_cast<size_t>(thread)]);
