@@ -141,12 +141,8 @@ inline void expect_near(const std::vector<float>& got, const std::vector<float>&
 // On every SIMD target of this machine.
 inline void expect_reference(const Problem& p, double term = 0, double gain = 1) {
   const std::vector<float> want = run(p, true);
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
-    const std::vector<float> got = run(p);
-    hwy::SetSupportedTargetsForTest(0);
-    expect_near(got, want, f32_bound(p, term, gain), std::string(hwy::TargetName(target)) + ' ' + p.name());
-  }
+  simd::on_each_target(
+      [&](const std::string& target) { expect_near(run(p), want, f32_bound(p, term, gain), target + ' ' + p.name()); });
 }
 
 // ---- toys

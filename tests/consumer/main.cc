@@ -1,4 +1,5 @@
-// The smallest user of the library: rotates queries and looks at an error.
+// The smallest user of the library: rotates queries and keys, attends, and looks at an error.
+#include <ropewalk/attention.h>
 #include <ropewalk/error.h>
 #include <ropewalk/rotary.h>
 #include <ropewalk/version.h>
@@ -28,6 +29,18 @@ int main() {
   double length = 0;
   for (int i = 0; i < kDim; ++i) length += static_cast<double>(rotated[i]) * rotated[i];
   if (std::fabs(length - kDim * 0.25) > 1e-5) return std::printf("expected length^2 2, but got %g\n", length), 1;
+
+  // Attention over equal values gives that value.
+  std::vector<float> v(q.size(), 3.0F), out(q.size());
+  rw::AttentionInputs inputs;
+  inputs.q = inputs.k = rw::heads_view(rotated.data(), kTokens, kHeads, kDim);
+  inputs.v = rw::heads_view(v.data(), kTokens, kHeads, kDim);
+  inputs.q_pos = inputs.k_pos = positions;
+  const auto attended = rw::attention(inputs, {}, rw::heads_view(out.data(), kTokens, kHeads, kDim));
+  if (!attended) return std::printf("%s\n", attended.error().what()), 1;
+  for (const float x : out) {
+    if (std::fabs(x - 3.0F) > 1e-5F) return std::printf("expected 3, but got %g\n", static_cast<double>(x)), 1;
+  }
 
   const auto bad = rw::make_rotary_schedule(10000.0, 7, kDim, rw::Pairing::kHalves);
   if (bad || bad.error().code() != rw::ErrorCode::kInvalidArgument) return std::printf("expected an odd width refused\n"), 1;
