@@ -1,36 +1,26 @@
 #include "workbench/plan.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <fstream>
 #include <limits>
-#include <set>
 
 #include "base/fail.h"
+#include "base/machine.h"
 
 namespace ropewalk {
 namespace {
 
 constexpr int64_t kCalibrationTokens = 512;
 
-int64_t meminfo(const char* file, const char* key) {
-  std::ifstream in(file);
-  std::string word;
-  while (in >> word) {
-    int64_t kib = 0;
-    if (word == key && in >> kib) return kib * 1024;
-  }
-  return -1;
-}
-
-int64_t number_in(const char* file) {
-  std::ifstream in(file);
-  int64_t value = -1;
-  if (in >> value) return value;
-  return -1;  // absent, or "max"
+int64_t address_space_in_use() {
+  std::ifstream in("/proc/self/statm");
+  int64_t pages = 0;
+  return in >> pages ? pages * sysconf(_SC_PAGESIZE) : 0;
 }
 
 }  // namespace
@@ -88,14 +78,12 @@ Plan make_plan(const Measurements& measurements, const std::vector<std::string>&
 }
 
 int64_t available_memory() {
-  int64_t best = std::numeric_limits<int64_t>::max();
-  if (const int64_t free = meminfo("/proc/meminfo", "MemAvailable:"); free >= 0) best = std::min(best, free);
-  const int64_t limit = number_in("/sys/fs/cgroup/memory.max"), used = number_in("/sys/fs/cgroup/memory.current");
-  if (limit > 0 && used >= 0) best = std::min(best, std::max<int64_t>(0, limit - used));
+  int64_t best = memory_available();
+  if (best <= 0) best = std::numeric_limits<int64_t>::max();  // the system does not say
   rlimit address{};
   if (getrlimit(RLIMIT_AS, &address) == 0 && address.rlim_cur != RLIM_INFINITY) {
-    const int64_t size = std::max<int64_t>(0, meminfo("/proc/self/status", "VmSize:"));
-    best = std::min(best, std::max<int64_t>(0, static_cast<int64_t>(std::min<rlim_t>(address.rlim_cur, INT64_MAX)) - size));
+    const auto limit = static_cast<int64_t>(std::min<rlim_t>(address.rlim_cur, std::numeric_limits<int64_t>::max()));
+    best = std::min(best, std::max<int64_t>(0, limit - address_space_in_use()));
   }
   return best;
 }
