@@ -1,4 +1,4 @@
-# Debian 12 packages: libhwy-dev libdnnl-dev nlohmann-json3-dev libcli11-dev libfmt-dev libpcre2-dev.
+# Debian 12 packages: libhwy-dev libdnnl-dev nlohmann-json3-dev libcli11-dev libfmt-dev libpcre2-dev node-d3.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)

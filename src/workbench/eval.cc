@@ -8,7 +8,7 @@
 namespace ropewalk {
 namespace {
 
-constexpr size_t kAllPairsUpTo = 8;  // settings; their number of pairs grows with the square
+constexpr size_t kAllPairsUpTo = 6;  // settings; their number of pairs grows with the square
 constexpr int64_t kCurvePoints = 256;
 
 bool all_known(const Measurements& measurements, const std::string& setting, const WindowSet& set) {

@@ -1,7 +1,7 @@
 #include "workbench/export.h"
 
-#include <gtest/gtest.h>
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cmath>

@@ -11,7 +11,7 @@ namespace ropewalk {
 namespace {
 
 constexpr double kNormal975 = 1.959963984540054;
-constexpr int64_t kMostBlocks = 512;
+constexpr int64_t kMostBlocks = 256;
 constexpr int64_t kFewestBlocks = 6;
 
 // 0.975 quantile of Student's t: Cornish-Fisher expansion (Abramowitz and Stegun 26.7.5), within 0.1% from 4 degrees on.

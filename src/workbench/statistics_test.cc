@@ -55,7 +55,7 @@ TEST(Bootstrap, IgnoringDependenceWouldNotCover) {
 
 TEST(Bootstrap, WidthFollowsTheTheoryOfAnAutoregression) {
   // Long-run standard deviation of AR(1): 1 / (1 - phi). Half width = 1.96 * that / sqrt(n), within the 15% that an estimate
-  // from about n / block = 300 blocks has (1 / sqrt(2 * 300) = 4% of standard error) and the bias of the blocks.
+  // from about 256 blocks has (1 / sqrt(2 * 256) = 4% of standard error) and the bias of the blocks.
   const auto x = autoregressive(16383, 0.5, 0, 3);
   const Interval i = bootstrap_mean(x, {});
   EXPECT_NEAR((i.high - i.low) / 2, 1.96 * 2 / std::sqrt(16383.0), 0.15 * 1.96 * 2 / std::sqrt(16383.0));
