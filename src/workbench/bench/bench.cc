@@ -15,10 +15,13 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 }  // namespace
 
 nlohmann::json to_json(const BenchRow& row) {
-  return {{"name", row.name},   {"case", row.setup},      {"median_ms", row.median_ms},
-          {"runs", row.runs},   {"unit", row.unit},       {"value", row.value},
-          {"limit", row.limit}, {"checked", row.checked}, {"fraction_of_limit", row.fraction_of_limit},
-          {"error", row.error}};
+  nlohmann::json json = {{"name", row.name},           {"case", row.setup},
+                         {"median_ms", row.median_ms}, {"runs", row.runs},
+                         {"unit", row.unit},           {"value", row.value},
+                         {"limit", row.limit},         {"fraction_of_limit", row.fraction_of_limit},
+                         {"checked", row.checked},     {"error", row.error}};
+  if (row.tokens_per_second > 0) json["tokens_per_second"] = row.tokens_per_second;
+  return json;
 }
 
 double median(std::vector<double> values) {

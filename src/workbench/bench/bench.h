@@ -24,6 +24,7 @@ struct BenchRow {
   double limit = 0;              // median of the limits measured beside it
   double fraction_of_limit = 0;  // median of the ratios, run by run
   bool checked = false;          // the answer was compared with the reference and is within the bound
+  double tokens_per_second = 0;  // of models; 0 = not one
   double error = 0;              // the largest relative error seen in that comparison
 };
 nlohmann::json to_json(const BenchRow& row);

@@ -1,0 +1,110 @@
+// bench stream, peak, rope, attention, decode.
+#include "bench_frame.h"
+
+namespace ropewalk::app {
+namespace {
+
+constexpr int kMaxDim = 65536;
+
+void add_stream(CLI::App& bench) {
+  auto options = std::make_shared<BenchCommand>();
+  CLI::App& command = add_bench_kind(bench, "stream", "Memory: reading, and scaling in place", *options,
+                                     {"ropewalk bench stream", "ropewalk bench stream --bytes 1gb --threads 1"});
+  add_bytes(command, "--bytes", options->bench.memory_bytes, "memory to go over (default 512mb)");
+  set_run(command, [options] { return run_bench(*options, "stream", nullptr, bench_stream); });
+}
+
+void add_peak(CLI::App& bench) {
+  auto options = std::make_shared<BenchCommand>();
+  CLI::App& command = add_bench_kind(bench, "peak", "Arithmetic: multiply-adds in registers, f32 and (where native) bf16",
+                                     *options, {"ropewalk bench peak", "ropewalk bench peak --threads 1 --json -"});
+  set_run(command, [options] { return run_bench(*options, "peak", nullptr, bench_peak); });
+}
+
+struct RopeCommand : BenchCommand {
+  RopeBench rope;
+};
+
+void add_rope(CLI::App& bench) {
+  auto options = std::make_shared<RopeCommand>();
+  RopeBench& rope = options->rope;
+  rope.dtypes = {DType::kF32, DType::kBF16, DType::kF16};
+  CLI::App& command =
+      add_bench_kind(bench, "rope", "Rotation in place, against the in-place bandwidth", *options,
+                     {"ropewalk bench rope", "ropewalk bench rope --dtype bf16 --pairing interleaved --heads 9 --head-dim 64"});
+  add_bytes(command, "--bytes", rope.bytes, "size of the tensor (default 512mb: cold in every run)");
+  add_choices(command, "--dtype", rope.dtypes, dtype_names(), "f32, bf16, f16 (default: all)");
+  add_choices<Pairing>(command, "--pairing", rope.pairings,
+                       {{"halves", Pairing::kHalves}, {"interleaved", Pairing::kInterleaved}},
+                       "halves, interleaved (default: both)");
+  add_count(command, "--heads", rope.heads, kMaxDim, "heads (default 32)");
+  add_count(command, "--head-dim", rope.head_dim, kMaxDim, "size of a head (default 128)");
+  add_count(command, "--rotary-dim", rope.rotary_dim, kMaxDim, "dims of a head that rotate (default: all)");
+  set_run(command, [options] {
+    return run_bench(*options, "rope", nullptr, [&](const BenchOptions& bench_options, const Control& control) {
+      return bench_rope(options->rope, bench_options, control);
+    });
+  });
+}
+
+struct AttentionCommand : BenchCommand {
+  AttentionBench attention;
+  bool bidirectional = false;
+};
+
+void add_shape(CLI::App& command, AttentionBench& attention) {
+  add_count(command, "--heads", attention.heads, kMaxDim, "query heads (default 32)");
+  add_count(command, "--kv-heads", attention.kv_heads, kMaxDim, "key and value heads (default 8)");
+  add_count(command, "--head-dim", attention.head_dim, 512, "size of a head (default 128)");
+  add_length(command, "--window", attention.window, "a query sees only the last N keys (default: all)");
+  command.add_flag("--rotate", attention.rotate, "queries and keys come un-rotated and are rotated inside");
+}
+
+void add_attention(CLI::App& bench) {
+  auto options = std::make_shared<AttentionCommand>();
+  AttentionBench& attention = options->attention;
+  CLI::App& command =
+      add_bench_kind(bench, "attention", "Attention over a whole text, against the peak of products", *options,
+                     {"ropewalk bench attention --tokens 4096 --heads 32 --kv-heads 8 --head-dim 128",
+                      "ropewalk bench attention --tokens 512,4k,16k --heads 9 --kv-heads 3 --head-dim 64 --precision bf16"});
+  add_lengths(command, "--tokens", attention.tokens, "lengths (default 4096)");
+  add_shape(command, attention);
+  add_choice(command, "--precision", attention.compute, precision_names(), "f32 (exact) or bf16 (fast); default f32");
+  command.add_flag("--bidirectional", options->bidirectional, "every query sees every key");
+  set_run(command, [options] {
+    options->attention.causal = !options->bidirectional;
+    return run_bench(*options, "attention", nullptr, [&](const BenchOptions& bench_options, const Control& control) {
+      return bench_attention(options->attention, bench_options, control);
+    });
+  });
+}
+
+void add_decode(CLI::App& bench) {
+  auto options = std::make_shared<AttentionCommand>();
+  AttentionBench& attention = options->attention;
+  attention.tokens = {32768};
+  CLI::App& command =
+      add_bench_kind(bench, "decode", "One query over many keys, against the bandwidth of reading memory", *options,
+                     {"ropewalk bench decode --keys 32k --heads 32 --kv-heads 8 --head-dim 128",
+                      "ropewalk bench decode --keys 8k,32k --cache bf16"});
+  add_lengths(command, "--keys", attention.tokens, "keys (default 32k)");
+  add_shape(command, attention);
+  add_choice(command, "--cache", attention.cache, dtype_names(), "type of keys and values: f32, bf16, f16 (default f32)");
+  set_run(command, [options] {
+    return run_bench(*options, "decode", nullptr, [&](const BenchOptions& bench_options, const Control& control) {
+      return bench_decode(options->attention, bench_options, control);
+    });
+  });
+}
+
+}  // namespace
+
+void add_bench_kernels(CLI::App& bench) {
+  add_stream(bench);
+  add_peak(bench);
+  add_rope(bench);
+  add_attention(bench);
+  add_decode(bench);
+}
+
+}  // namespace ropewalk::app
