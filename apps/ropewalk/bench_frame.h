@@ -72,6 +72,7 @@ CLI::Option* add_choice(CLI::App& command, const std::string& flag, T& value, st
 std::map<std::string, DType> dtype_names();      // f32, bf16, f16
 std::map<std::string, DType> precision_names();  // f32, bf16, exact, fast
 
-void add_bench_kernels(CLI::App& bench);  // bench_kernels.cc: stream, peak, rope, attention, decode
+void add_bench_kernels(CLI::App& bench);  // bench_kernels.cc: stream, peak, rope, attention, decode, matmul
+void add_bench_model(CLI::App& bench);    // bench_model.cc
 
 }  // namespace ropewalk::app

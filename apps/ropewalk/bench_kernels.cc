@@ -1,4 +1,4 @@
-// bench stream, peak, rope, attention, decode.
+// bench stream, peak, rope, attention, decode, matmul.
 #include "bench_frame.h"
 
 namespace ropewalk::app {
@@ -97,6 +97,50 @@ void add_decode(CLI::App& bench) {
   });
 }
 
+struct MatmulCommand : BenchCommand {
+  MatmulBench matmul;
+};
+
+// "4096x960x576,512x960x576"
+std::vector<MatmulShape> parse_shapes(const std::string& text) {
+  std::vector<MatmulShape> shapes;
+  constexpr int64_t kMaxSide = 1 << 24;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    const size_t first = word.find('x'), second = first == std::string::npos ? first : word.find('x', first + 1);
+    if (second == std::string::npos) {
+      throw_usage(fail(ErrorCode::kInvalidArgument,
+                       "[command line] --shapes: expected ROWSxOUTPUTSxINPUTS such as 4096x960x576, but got '{}'", word));
+    }
+    const auto side = [&](size_t from, size_t to) {
+      return or_usage(parse_integer(word.substr(from, to - from), 1, kMaxSide, "--shapes"));
+    };
+    shapes.push_back({side(0, first), side(first + 1, second), side(second + 1, word.size())});
+    begin = end + 1;
+  }
+  return shapes;
+}
+
+void add_matmul(CLI::App& bench) {
+  auto options = std::make_shared<MatmulCommand>();
+  CLI::App& command =
+      add_bench_kind(bench, "matmul", "The engine's matrix products, against the peak", *options,
+                     {"ropewalk bench matmul", "ropewalk bench matmul --shapes 4096x960x576,512x4096x4096 --precision fast"});
+  command
+      .add_option_function<std::string>(
+          "--shapes", [options](const std::string& text) { options->matmul.shapes = parse_shapes(text); },
+          "products to time (default: SmolLM2's, and one large square)")
+      ->type_name("MxNxK,..");
+  add_choice(command, "--precision", options->matmul.compute, precision_names(),
+             "f32 (exact) or bf16 (fast, where native); default f32");
+  set_run(command, [options] {
+    return run_bench(*options, "matmul", nullptr, [&](const BenchOptions& bench_options, const Control& control) {
+      return bench_matmul(options->matmul, bench_options, control);
+    });
+  });
+}
+
 }  // namespace
 
 void add_bench_kernels(CLI::App& bench) {
@@ -105,6 +149,7 @@ void add_bench_kernels(CLI::App& bench) {
   add_rope(bench);
   add_attention(bench);
   add_decode(bench);
+  add_matmul(bench);
 }
 
 }  // namespace ropewalk::app

@@ -88,9 +88,11 @@ void add_bench(CLI::App& app) {
   CLI::App& bench = add_command(app, "bench", "Speed against the machine's own limits, answers checked first",
                                 {"ropewalk bench stream                  # what memory can do",
                                  "ropewalk bench rope                    # rotation in place, as a fraction of that",
-                                 "ropewalk bench attention --tokens 4096 --heads 32 --kv-heads 8 --head-dim 128"});
+                                 "ropewalk bench attention --tokens 4096 --heads 32 --kv-heads 8 --head-dim 128",
+                                 "ropewalk bench model model.gguf --lengths 512,4k"});
   bench.require_subcommand(1);
   add_bench_kernels(bench);
+  add_bench_model(bench);
 }
 
 }  // namespace ropewalk::app

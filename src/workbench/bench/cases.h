@@ -16,6 +16,8 @@ namespace ropewalk {
 Result<BenchReport> bench_stream(const BenchOptions& options, const Control& control);
 Result<BenchReport> bench_peak(const BenchOptions& options, const Control& control);
 
+class Model;
+
 struct RopeBench {
   std::vector<DType> dtypes = {DType::kF32};
   std::vector<Pairing> pairings = {Pairing::kHalves, Pairing::kInterleaved};
@@ -45,5 +47,25 @@ struct AttentionBench {
 Result<BenchReport> bench_attention(const AttentionBench& setup, const BenchOptions& options, const Control& control);
 // Decode: one query over `tokens` keys, against the bandwidth of reading memory.
 Result<BenchReport> bench_decode(const AttentionBench& setup, const BenchOptions& options, const Control& control);
+
+struct MatmulShape {
+  int64_t rows = 0, outputs = 0, inputs = 0;  // out [rows][outputs] = a [rows][inputs] W^T
+};
+struct MatmulBench {
+  std::vector<MatmulShape> shapes = {{4096, 960, 576}, {4096, 3072, 576}, {4096, 576, 1536}, {4096, 4096, 4096}};
+  DType compute = DType::kF32;  // kBF16: f32 where the processor has no bf16 dot product
+};
+// The engine's matrix products, against the peak. Checked: sampled outputs against sums in double.
+Result<BenchReport> bench_matmul(const MatmulBench& setup, const BenchOptions& options, const Control& control);
+
+struct ModelBench {
+  std::vector<int64_t> lengths = {512, 4096};
+  bool fast = false;   // Precision::kFast
+  bool decode = true;  // time single tokens behind each length too
+};
+// Prefill (against the peak of products) and decode (against reading weights and cache) on random tokens. Checked: a few tokens
+// against reference_forward.
+Result<BenchReport> bench_model(const Model& model, const ModelBench& setup, const BenchOptions& options,
+                                const Control& control);
 
 }  // namespace ropewalk
