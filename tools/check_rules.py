@@ -51,8 +51,8 @@ def check_golden(root):
     for path in source_tree.files(root, "src", "apps", "tests"):
         if "golden" not in path.as_posix() or path.suffix in (".py", ".cc", ".md"):
             continue
-        if path.parent not in generators and path.parent.parent not in generators:
-            problems.append(f"{path}: expected the golden*.py that makes it beside it (or one folder up), but there is none")
+        if generators.isdisjoint(list(path.parents)[:-2]):  # beside it or above, within its layer
+            problems.append(f"{path}: expected the golden*.py that makes it beside it or above, but there is none")
     for path in source_tree.files(root, suffixes={".py"}):
         if path.name.startswith("golden") and not re.search(r"\d+\.\d+", source_tree.read(root, path)):
             problems.append(f"{path}: expected the version of what makes the data, but there is none")

@@ -149,6 +149,11 @@ class Rules(Tree):
         self.bad(check_rules.check_golden(self.root), "golden/data.json")
         self.write("src/base/golden.py", "import numpy  # 1.26\n")
         self.good(check_rules.check_golden(self.root))
+        self.write("src/base/golden/deeper/data.json", "{}")
+        self.good(check_rules.check_golden(self.root))
+        self.write("src/simd/golden.inc", "1,")  # the generator of another layer does not count
+        self.bad(check_rules.check_golden(self.root), "src/simd/golden.inc")
+        (self.root / "src/simd/golden.inc").unlink()
         self.write("src/base/golden.py", "import numpy\n")
         self.bad(check_rules.check_golden(self.root), "version")
 

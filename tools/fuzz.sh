@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# fuzz.sh BUILD_FOLDER SECONDS: runs every libFuzzer target for that long, as many at a time as there are cores. Seeds are in
-# fuzz/corpus/NAME/; what fails is left in BUILD_FOLDER as crash-*, and running the target on it shows the failure again.
+# fuzz.sh BUILD_FOLDER SECONDS: runs every libFuzzer target for that long, as many at a time as there are cores, from the seeds that
+# fuzz/make_seeds.py makes. What fails is left in BUILD_FOLDER as crash-*; running the target on it shows the failure again.
 set -euo pipefail
 build=$(cd "$1" && pwd)
 seconds=$2
@@ -12,7 +12,7 @@ one() {
   corpus=$build/corpus-$name
   mkdir -p "$corpus"
   local seeds=()
-  [[ ! -d $root/fuzz/corpus/$name ]] || seeds=("$root/fuzz/corpus/$name")
+  [[ ! -d $build/seeds/${name%_fuzz} ]] || seeds=("$build/seeds/${name%_fuzz}")
   local log=$build/$name.log
   # 2 GB and 10 s an input: a length that a file only claims must not be believed.
   if "$target" -max_total_time="$seconds" -rss_limit_mb=2048 -malloc_limit_mb=1024 -timeout=10 -max_len=65536 -print_final_stats=1 \
@@ -25,7 +25,8 @@ one() {
   fi
 }
 export -f one
-export build root seconds
+export build seconds
+python3 "$root/fuzz/make_seeds.py" "$build/seeds"
 
 mapfile -t targets < <(find "$build" -maxdepth 1 -name '*_fuzz' -type f -executable | sort)
 if ((${#targets[@]} == 0)); then
