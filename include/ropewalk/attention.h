@@ -1,8 +1,10 @@
 // Softmax attention with any position encoding, in O(T + S) memory.
 //
-//   s_mn = scale * (q_m . k_n), soft cap, + score term;  a = softmax over the visible keys;  o_m = sum_n a_mn (v_n + value term)
+//   s_mn = scale * (q_m . k_n), soft cap, + score term;  a = softmax over the visible keys;  o_m = sum_n a_mn (v_n + value
+//   term)
 //
-// Shapes: q [T][H][D], k [S][Hkv][D], v [S][Hkv][Dv], out [T][H][Dv]; H = g * Hkv (grouped queries: head h reads key head h / g).
+// Shapes: q [T][H][D], k [S][Hkv][D], v [S][Hkv][Dv], out [T][H][Dv]; H = g * Hkv (grouped queries: head h reads key head h /
+// g).
 #pragma once
 
 #include <cstdint>
@@ -24,26 +26,27 @@ struct AttentionOptions {
 
 struct AttentionInputs {
   ConstHeadsView q, k, v;
-  std::span<const int64_t> q_pos;       // [T] m
-  std::span<const int64_t> k_pos;       // [S] n
-  int64_t q_index = 0;                  // index of the first query among the keys (a cache of 100 keys before it: 100)
-  std::span<const int32_t> q_segment;   // [T], [S] or both empty: documents packed in one row. Tokens see their own segment;
-  std::span<const int32_t> k_segment;   //   segment < 0 is padding: it sees nothing (output 0) and is never seen
-  const uint8_t* mask = nullptr;        // [T][S] or null: further restriction, 0 = hidden (draft trees, where T is small)
+  std::span<const int64_t> q_pos;      // [T] m
+  std::span<const int64_t> k_pos;      // [S] n
+  int64_t q_index = 0;                 // index of the first query among the keys (a cache of 100 keys before it: 100)
+  std::span<const int32_t> q_segment;  // [T], [S] or both empty: documents packed in one row. Tokens see their own segment;
+  std::span<const int32_t> k_segment;  //   segment < 0 is padding: it sees nothing (output 0) and is never seen
+  const uint8_t* mask = nullptr;       // [T][S] or null: further restriction, 0 = hidden (draft trees, where T is small)
   int64_t mask_stride = 0;
   const RotarySchedule* rotary = nullptr;  // not null: q and k come un-rotated and are rotated here, by q_pos and k_pos
   bool k_rotated = false;                  // with rotary: k comes rotated (a cache that holds rotated keys), q does not
   const ScoreTerm* score = nullptr;
   const ValueTerm* value = nullptr;
-  const PairMap* pairs = nullptr;          // not null: q and k come un-rotated; `rotary` must be null
+  const PairMap* pairs = nullptr;  // not null: q and k come un-rotated; `rotary` must be null
 };
 
 // Tiled, online softmax, on the best SIMD target of this machine. Any T >= 0, S >= 0, D and Dv in [1, 512].
-// A query that sees no key gets 0. Errors: kInvalidArgument (shapes, dtypes, H not a multiple of Hkv), kTooLarge (scratch memory).
-// Determinism: the same threads give the same bytes; so do other thread counts. NaN (or infinity) in a visible key or query gives NaN,
-// in a visible value NaN (infinity) in its dims; hidden tokens may hold anything.
-// The schedule's softmax multiplier and query temperature are applied where q is rotated here; a caller who rotates q has them in q and scale.
-// Positions: |m|, |n| <= 2^61, and what make_rotary_table takes where they rotate. All axes of a schedule turn by the same position.
+// A query that sees no key gets 0. Errors: kInvalidArgument (shapes, dtypes, H not a multiple of Hkv), kTooLarge (scratch
+// memory). Determinism: the same threads give the same bytes; so do other thread counts. NaN (or infinity) in a visible key or
+// query gives NaN, in a visible value NaN (infinity) in its dims; hidden tokens may hold anything. The schedule's softmax
+// multiplier and query temperature are applied where q is rotated here; a caller who rotates q has them in q and scale.
+// Positions: |m|, |n| <= 2^61, and what make_rotary_table takes where they rotate. All axes of a schedule turn by the same
+// position.
 ROPEWALK_API Result<void> attention(const AttentionInputs& inputs, const AttentionOptions& options, HeadsView out);
 
 // The oracle: naive, double precision, O(S) memory a row, readable. Same inputs; out may be f32 only.

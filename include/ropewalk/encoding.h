@@ -25,15 +25,15 @@ class ROPEWALK_API InputTerm {
 
 // A rectangle of the score matrix of one query head: queries are rows, keys are columns.
 struct ScoreTile {
-  int head = 0;                      // global index of the query head
-  int heads = 1;                     // H
-  std::span<const int64_t> q_pos;    // [rows] m
-  std::span<const int64_t> k_pos;    // [cols] n
-  const float* q = nullptr;          // [rows][D] queries before rotation, row stride q_stride
+  int head = 0;                    // global index of the query head
+  int heads = 1;                   // H
+  std::span<const int64_t> q_pos;  // [rows] m
+  std::span<const int64_t> k_pos;  // [cols] n
+  const float* q = nullptr;        // [rows][D] queries before rotation, row stride q_stride
   int64_t q_stride = 0;
-  const float* k = nullptr;          // [cols][D] keys before rotation, row stride k_stride; null unless needs_content()
+  const float* k = nullptr;  // [cols][D] keys before rotation, row stride k_stride; null unless needs_content()
   int64_t k_stride = 0;
-  double scale = 1;                  // the softmax scale, which content-bearing terms share
+  double scale = 1;  // the softmax scale, which content-bearing terms share
 };
 
 // Point 3. One virtual call a tile, so attention keeps O(T) memory with every encoding. Thread-safe.
@@ -44,8 +44,8 @@ class ROPEWALK_API ScoreTerm {
   virtual void add(const ScoreTile& tile, float* scores, int64_t stride) const = 0;
   // The same in double, for the reference; the default calls the float form.
   virtual void add(const ScoreTile& tile, double* scores, int64_t stride) const;
-  virtual bool needs_content() const { return false; }     // reads tile.q and tile.k
-  virtual bool near_to_far() const { return false; }       // wants the tiles of a row from near keys to far ones
+  virtual bool needs_content() const { return false; }  // reads tile.q and tile.k
+  virtual bool near_to_far() const { return false; }    // wants the tiles of a row from near keys to far ones
 };
 
 // Point 4. Thread-safe.

@@ -44,14 +44,14 @@ struct QueryTemperature {
 ROPEWALK_API double query_multiplier(const QueryTemperature& temperature, int64_t m) noexcept;
 
 struct RotarySchedule {
-  std::vector<double> inv_freq;                // [R/2] radians per position; 0 = the plane stands still
+  std::vector<double> inv_freq;  // [R/2] radians per position; 0 = the plane stands still
   Pairing pairing = Pairing::kHalves;
-  Slice rotated;                               // rotated.count == 2 * inv_freq.size()
-  double amplitude = 1;                        // multiplies cos and sin, of q and of k
-  double softmax_multiplier = 1;               // multiplies the softmax scale (DeepSeek's mscale^2)
+  Slice rotated;                  // rotated.count == 2 * inv_freq.size()
+  double amplitude = 1;           // multiplies cos and sin, of q and of k
+  double softmax_multiplier = 1;  // multiplies the softmax scale (DeepSeek's mscale^2)
   QueryTemperature query_temperature;
-  std::vector<uint8_t> axis;                   // [R/2] position axis of each plane (mRoPE: t, h, w); empty = one axis
-  double theta = 0;                            // the base behind inv_freq, for rules that need it; 0 = not known
+  std::vector<uint8_t> axis;  // [R/2] position axis of each plane (mRoPE: t, h, w); empty = one axis
+  double theta = 0;           // the base behind inv_freq, for rules that need it; 0 = not known
   bool operator==(const RotarySchedule&) const = default;
 };
 
@@ -60,9 +60,9 @@ ROPEWALK_API Result<RotarySchedule> make_rotary_schedule(double theta, int rotar
 
 // Whose rounding a table reproduces. Kernels know cos and sin, never a profile.
 enum class Profile : uint8_t {
-  kExact,     // cos and sin within 1 f32 ulp of the true value of m * inv_freq (double as stored), |m| <= 2^31, beside zeros too
-  kHf,        // every step rounded to f32: transformers
-  kGgml,      // angle as an f32 running product: ggml
+  kExact,  // cos and sin within 1 f32 ulp of the true value of m * inv_freq (double as stored), |m| <= 2^31, beside zeros too
+  kHf,     // every step rounded to f32: transformers
+  kGgml,   // angle as an f32 running product: ggml
   kVllmBf16,  // the exact table rounded once to bf16
 };
 
@@ -100,7 +100,12 @@ struct ConstHeadsView {
   int64_t head_stride = 0;
   ConstHeadsView() = default;
   ConstHeadsView(const HeadsView& v)  // NOLINT(google-explicit-constructor)
-      : data(v.data), dtype(v.dtype), tokens(v.tokens), heads(v.heads), dim(v.dim), token_stride(v.token_stride),
+      : data(v.data),
+        dtype(v.dtype),
+        tokens(v.tokens),
+        heads(v.heads),
+        dim(v.dim),
+        token_stride(v.token_stride),
         head_stride(v.head_stride) {}
 };
 template <class T>

@@ -11,8 +11,8 @@ namespace ropewalk {
 enum class LogLevel { kNote, kWarning };
 
 struct Control {
-  const std::atomic<bool>* stop = nullptr;                          // set by the caller, e.g. on SIGINT; read between blocks
-  std::function<void(double done, double total)> progress;          // work units; called on the calling thread
+  const std::atomic<bool>* stop = nullptr;                  // set by the caller, e.g. on SIGINT; read between blocks
+  std::function<void(double done, double total)> progress;  // work units; called on the calling thread
   std::function<void(LogLevel, std::string_view message)> log;
 
   bool stopped() const { return stop != nullptr && stop->load(std::memory_order_relaxed); }

@@ -43,7 +43,8 @@ void parallel_for(Threads threads, int64_t n, FunctionRef<void(int64_t index, in
 // lengths differ by one at most: body(begin, end, thread).
 void parallel_ranges(Threads threads, int64_t n, int64_t grain, FunctionRef<void(int64_t begin, int64_t end, int thread)> body);
 
-// How many threads a library with its own OpenMP loops (oneDNN) may use when this thread calls it, for the lifetime of the object.
+// How many threads a library with its own OpenMP loops (oneDNN) may use when this thread calls it, for the lifetime of the
+// object.
 class LibraryThreads {
  public:
   explicit LibraryThreads(int count);

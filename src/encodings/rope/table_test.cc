@@ -348,7 +348,8 @@ TEST(Table, PositionsOutsideTheRangeAreNamed) {
     EXPECT_EQ(r.error().code(), ErrorCode::kInvalidArgument);
     EXPECT_THAT(r.error().message(), HasSubstr(std::to_string(m)));
   }
-  for (const double m : {std::nan(""), 3e9, -HUGE_VAL}) EXPECT_FALSE(make_rotary_table(plain(10000, 8), std::vector<double>{m}));
+  for (const double m : {std::nan(""), 3e9, -HUGE_VAL})
+    EXPECT_FALSE(make_rotary_table(plain(10000, 8), std::vector<double>{m}));
   EXPECT_EQ(table(plain(10000, 8), {}).cos.size(), 0U);
   auto fast = plain(10000, 8);
   for (const double f : {std::nan(""), 1e5, HUGE_VAL}) {

@@ -15,12 +15,12 @@
 namespace ropewalk {
 
 struct TokenizerInfo {
-  std::string kind;                    // "llama" (SentencePiece-style), "gpt2" (byte-level BPE)
-  std::string pre;                     // splitting pattern: "smollm", "qwen2", ...
+  std::string kind;  // "llama" (SentencePiece-style), "gpt2" (byte-level BPE)
+  std::string pre;   // splitting pattern: "smollm", "qwen2", ...
   std::optional<int32_t> bos, eos, unknown, padding;
-  bool add_bos = false;                // the file asks for a BOS before a text
+  bool add_bos = false;  // the file asks for a BOS before a text
   bool add_eos = false;
-  std::string chat_template;           // as in the file; empty when it has none
+  std::string chat_template;  // as in the file; empty when it has none
 };
 
 class Tokenizer {
