@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Seeds for the fuzzers of the file readers: make_seeds.py FOLDER writes FOLDER/{gguf,safetensors,hf_config}/*.
+"""Seeds for the fuzzers of the file readers: make_seeds.py FOLDER writes FOLDER/{gguf,safetensors,hf_config,tokenizer_json}/*.
 
 Small well-formed files that reach every branch of the readers; the fuzzers break them.
 """
@@ -70,9 +70,26 @@ def config_seeds():
     yield {**base, "model_type": "qwen2", "use_sliding_window": True, "sliding_window": 32, "max_window_layers": 1, "tie_word_embeddings": True}
 
 
+def tokenizer_json_seeds():
+    def bpe(**more):
+        return {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "<s>": 3, "\u2581": 4, "<0xC3>": 5, "\u0120": 6}, "merges": [["a", "b"]], **more}
+
+    split = {"type": "Split", "pattern": {"Regex": " ?\\p{L}+|\\s+"}, "behavior": "MergedWithPrevious", "invert": True}
+    added = [{"id": 3, "content": "<s>", "special": True, "normalized": False, "lstrip": True, "rstrip": True, "single_word": True}]
+    template = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}]}
+    yield {"model": bpe(byte_fallback=True, fuse_unk=True, unk_token="<s>"), "added_tokens": added, "post_processor": template,
+           "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"},
+                                                              {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]}}, {}
+    yield {"model": bpe(ignore_merges=True), "normalizer": {"type": "NFC"}, "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+        {"type": "Digits", "individual_digits": True}, split, {"type": "ByteLevel", "add_prefix_space": True}]}}, {
+            "bos_token": {"content": "<s>"}, "add_bos_token": True, "chat_template": [{"name": "default", "template": "x"}]}
+    yield {"model": bpe(merges=["a b"]), "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first"}}, {}
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
-    seeds = {"gguf": gguf_seeds(), "safetensors": safetensors_seeds(), "hf_config": (json.dumps(c).encode() for c in config_seeds())}
+    seeds = {"gguf": gguf_seeds(), "safetensors": safetensors_seeds(), "hf_config": (json.dumps(c).encode() for c in config_seeds()),
+             "tokenizer_json": (b"\0".join(json.dumps(c).encode() for c in pair) for pair in tokenizer_json_seeds())}
     for name, files in seeds.items():
         folder = root / name
         folder.mkdir(parents=True, exist_ok=True)

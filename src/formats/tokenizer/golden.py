@@ -100,12 +100,12 @@ def proto(field, wire, payload):
     return head + (struct.pack("<f", payload) if wire == 5 else varint(payload))
 
 
-def model_proto(pieces, prefix, fallback, unk):
+def model_proto(pieces, prefix, fallback, unk, bos=1, eos=2):
     """A sentencepiece ModelProto (sentencepiece_model.proto): pieces, trainer_spec, normalizer_spec."""
     out = b""
     for text, score, kind in pieces:
         out += proto(1, 2, proto(1, 2, text.encode()) + proto(2, 5, score) + proto(3, 0, kind))
-    trainer = proto(3, 0, 2) + proto(35, 0, int(fallback)) + proto(40, 0, unk) + proto(41, 0, 1) + proto(42, 0, 2)
+    trainer = proto(3, 0, 2) + proto(35, 0, int(fallback)) + proto(40, 0, unk) + proto(41, 0, bos) + proto(42, 0, eos)
     normalizer = proto(1, 2, b"identity") + proto(3, 0, int(prefix)) + proto(4, 0, 0) + proto(5, 0, 1)
     return out + proto(2, 2, trainer) + proto(3, 2, normalizer)
 

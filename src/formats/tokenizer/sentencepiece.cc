@@ -153,7 +153,9 @@ class SentencePiece final : public VocabularyTokenizer {
     for (int32_t id = 0; id < size(); ++id) {
       const PieceType t = type(id);
       if (t == PieceType::kControl || t == PieceType::kUnknown) special.push_back({vocabulary_.pieces[id], id});
-      if (t == PieceType::kUserDefined) user.push_back({escaped_[id], id});
+      // A piece that is no UTF-8 could match in the middle of a character, U+2581 among them.
+      if (t == PieceType::kUserDefined && utf8_run(escaped_[id], 0, true) == escaped_[id].size())
+        user.push_back({escaped_[id], id});
     }
     special_ = SpecialMatcher(std::move(special));
     user_defined_ = SpecialMatcher(std::move(user));

@@ -1,0 +1,124 @@
+// The tokenizers of the two real models: ids against golden_tokenizers.txt, and the speed that the engine counts on.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "base/atomic_file.h"
+#include "formats/tokenizer/tokenizer.h"
+
+namespace ropewalk {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+std::string cache() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (const std::string own = variable("ROPEWALK_CACHE"); !own.empty()) return own;
+  if (const std::string xdg = variable("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/ropewalk";
+  return variable("HOME") + "/.cache/ropewalk";
+}
+
+constexpr std::array kModels = {"smollm2-135m-instruct-q4_1.gguf", "gemma-3-270m-q4_k_m.gguf"};
+
+std::unique_ptr<Tokenizer> open(const std::string& model) {
+  const auto file = GgufFile::open(cache() + "/" + model);
+  EXPECT_TRUE(file) << file.error().message() << " (scripts/fetch_models.sh fetches it)";
+  if (!file) return nullptr;
+  auto made = make_tokenizer(**file);
+  EXPECT_TRUE(made) << made.error().message();
+  return made ? *std::move(made) : nullptr;
+}
+
+std::string play(const std::string& name) {
+  const auto text = read_file(cache() + "/plays/" + name);
+  EXPECT_TRUE(text) << text.error().message() << " (scripts/fetch_models.sh fetches it)";
+  return text ? *text : "";
+}
+
+uint32_t crc32(const Ids& ids) {
+  uint32_t crc = ~uint32_t{0};
+  for (const int32_t id : ids) {
+    for (uint32_t shift = 0; shift < 32; shift += 8) {
+      crc ^= (static_cast<uint32_t>(id) >> shift) & 0xFFU;
+      for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (0xEDB88320U & (0U - (crc & 1U)));
+    }
+  }
+  return ~crc;
+}
+
+TEST(ModelTokenizers, HamletBeginsAsTheIssueSays) {
+  const std::string text = play("hamlet_gut_f.txt");
+  const auto smollm = open(kModels[0]);
+  const auto gemma = open(kModels[1]);
+  ASSERT_TRUE(smollm && gemma);
+  EXPECT_FALSE(smollm->info().add_bos);
+  Ids ids = smollm->encode(text);
+  ids.resize(12);
+  EXPECT_EQ(ids, (Ids{504, 33128, 277, 519, 282, 24630, 198, 198, 6868, 376, 10516, 376}));
+  EXPECT_TRUE(gemma->info().add_bos);
+  EXPECT_EQ(gemma->info().bos, 2);
+  ids = gemma->encode(text);
+  EXPECT_EQ(ids.size(), 48843U);
+  ids.resize(12);
+  EXPECT_EQ(ids, (Ids{818, 1733, 4130, 703, 529, 124600, 108, 3895, 605, 24959, 605, 236761}));
+}
+
+TEST(ModelTokenizers, EveryPlayAgreesWithIndependentTokenizers) {
+  const std::array<std::unique_ptr<Tokenizer>, 2> tokenizers = {open(kModels[0]), open(kModels[1])};
+  ASSERT_TRUE(tokenizers[0] && tokenizers[1]);
+  std::ifstream golden(ROPEWALK_SOURCE_DIR "/tests/models/golden_tokenizers.txt");
+  std::string line;
+  int plays = 0;
+  while (std::getline(golden, line)) {
+    std::istringstream fields(line);
+    std::string name;
+    fields >> name;
+    const std::string text = play(name);
+    for (const auto& tokenizer : tokenizers) {
+      size_t count = 0;
+      uint32_t crc = 0;
+      fields >> std::dec >> count >> std::hex >> crc;
+      const Ids ids = tokenizer->encode(text);
+      EXPECT_EQ(ids.size(), count) << name;
+      EXPECT_EQ(crc32(ids), crc) << name;
+      EXPECT_EQ(tokenizer->decode(ids), text) << name;
+    }
+    ++plays;
+  }
+  EXPECT_EQ(plays, 35);
+}
+
+// A megabyte of prose and a word of a megabyte, each under a second of processor time (other programs may share the machine).
+TEST(ModelTokenizers, AMegabyteInUnderASecond) {
+  std::string prose = play("hamlet_gut_f.txt");
+  while (prose.size() < size_t{1} << 20) prose += play("lear_gut_f.txt");
+  prose.resize(size_t{1} << 20);
+  std::string letters;
+  for (uint32_t i = 0; letters.size() < size_t{1} << 20; i = i * 1664525U + 1013904223U)
+    letters += static_cast<char>('a' + (i >> 24) % 26);
+  const std::array<std::string, 4> texts = {prose, std::string(size_t{1} << 20, 'a'), letters,
+                                            std::string(size_t{1} << 20, ' ')};
+  for (const char* model : kModels) {
+    const auto tokenizer = open(model);
+    ASSERT_TRUE(tokenizer);
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const std::clock_t start = std::clock();
+      const Ids ids = tokenizer->encode(texts[i]);
+      const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+      EXPECT_LT(seconds, 1.0) << model << ", text " << i;
+      RecordProperty(std::string(model) + "_text_" + std::to_string(i) + "_ms", static_cast<int>(seconds * 1000));
+      EXPECT_EQ(tokenizer->decode(ids), texts[i]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ropewalk
