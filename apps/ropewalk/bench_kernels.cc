@@ -32,7 +32,7 @@ void add_rope(CLI::App& bench) {
   CLI::App& command =
       add_bench_kind(bench, "rope", "Rotation in place, against the in-place bandwidth", *options,
                      {"ropewalk bench rope", "ropewalk bench rope --dtype bf16 --pairing interleaved --heads 9 --head-dim 64"});
-  add_bytes(command, "--bytes", rope.bytes, "size of the tensor (default 512mb: cold in every run)");
+  add_bytes(command, "--bytes", rope.bytes, "size of the tensor, and of the memory behind the limit (default 512mb: cold in every run)");
   add_choices(command, "--dtype", rope.dtypes, dtype_names(), "f32, bf16, f16 (default: all)");
   add_choices<Pairing>(command, "--pairing", rope.pairings,
                        {{"halves", Pairing::kHalves}, {"interleaved", Pairing::kInterleaved}},
@@ -41,6 +41,7 @@ void add_rope(CLI::App& bench) {
   add_count(command, "--head-dim", rope.head_dim, kMaxDim, "size of a head (default 128)");
   add_count(command, "--rotary-dim", rope.rotary_dim, kMaxDim, "dims of a head that rotate (default: all)");
   set_run(command, [options] {
+    options->bench.memory_bytes = options->rope.bytes;  // the limit over as much memory
     return run_bench(*options, "rope", nullptr, [&](const BenchOptions& bench_options, const Control& control) {
       return bench_rope(options->rope, bench_options, control);
     });

@@ -156,6 +156,31 @@ TEST(Inspection, LoneConfigWithYarn) {
   }
 }
 
+// The engine's golden models: the same network as GGUF and as a folder must show the same frequencies.
+TEST(Inspection, GgufAndFolderAgree) {
+  const std::string golden = std::string(ROPEWALK_SOURCE_DIR) + "/src/engine/golden/";
+  for (const char* name : {"llama", "qwen2", "gemma3"}) {
+    const auto gguf = inspect_path(golden + name + ".gguf"), folder = inspect_path(golden + name);
+    ASSERT_TRUE(gguf) << gguf.error().message();
+    ASSERT_TRUE(folder) << folder.error().message();
+    const json a = inspection_body(*gguf), b = inspection_body(*folder);
+    EXPECT_EQ(a["dialect"], "gguf");
+    EXPECT_EQ(b["dialect"], "hf");
+    EXPECT_EQ(a["context_trained"], b["context_trained"]) << name;
+    ASSERT_EQ(a["layers"].size(), b["layers"].size()) << name;
+    for (size_t i = 0; i < a["layers"].size(); ++i) {
+      EXPECT_EQ(a["layers"][i]["layers"], b["layers"][i]["layers"]) << name;
+      EXPECT_EQ(a["layers"][i]["window"], b["layers"][i]["window"]) << name;
+      ASSERT_EQ(a["layers"][i]["inv_freq"].size(), b["layers"][i]["inv_freq"].size()) << name;
+      for (size_t p = 0; p < a["layers"][i]["inv_freq"].size(); ++p) {
+        // GGUF holds the base as f32: good to 2^-24, its powers below one no worse.
+        const double want = b["layers"][i]["inv_freq"][p].get<double>();
+        EXPECT_NEAR(a["layers"][i]["inv_freq"][p].get<double>(), want, 1e-7 * want) << name;
+      }
+    }
+  }
+}
+
 TEST(Inspection, UnusableFilesNameThemselves) {
   const ConfigFile file("{\"model_type\": \"llama\", ");
   const auto broken = inspect_path(file.path());
