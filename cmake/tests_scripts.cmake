@@ -9,7 +9,7 @@ endfunction()
 
 ropewalk_check(layers ${tools}/check_layers.py ${CMAKE_SOURCE_DIR})
 ropewalk_check(sizes ${tools}/check_sizes.py ${CMAKE_SOURCE_DIR})
-foreach(rule simd quiet places golden)
+foreach(rule simd quiet places golden errors)
   ropewalk_check(${rule} ${tools}/check_rules.py ${rule} ${CMAKE_SOURCE_DIR})
 endforeach()
 ropewalk_check(snippets ${tools}/check_snippets.py ${CMAKE_SOURCE_DIR} $<TARGET_FILE:ropewalk_program>)
