@@ -98,7 +98,7 @@ function chart(curves, options) {
   function draw() {
     holder.replaceChildren();
     const width = Math.max(300, holder.clientWidth || 940), height = Math.round(Math.min(400, Math.max(250, width * 0.42)));
-    const margin = {top: 22, right: 14, bottom: 40, left: 54};
+    const margin = {top: 36, right: 14, bottom: 40, left: 54};
     const shown = lines.filter(l => !hidden.has(l.setting));
     const values = shown.flatMap(l => l.points.flatMap(p => [p.y - p.e, p.y + p.e])).sort(d3.ascending);
     const x = d3.scaleLinear([0, end], [margin.left, width - margin.right]);
@@ -121,7 +121,9 @@ function chart(curves, options) {
     svg.append("clipPath").attr("id", clip).append("rect").attr("x", margin.left).attr("y", margin.top).attr("width", width - margin.left - margin.right).attr("height", height - margin.top - margin.bottom);
     const plot = svg.append("g").attr("clip-path", `url(#${clip})`);
     const halves = points => [points.filter(p => p.x < trained), points.filter(p => p.x >= trained)].filter(p => p.length);
-    for (const l of shown.slice().reverse()) {
+    // Bands of curves that lie on each other only darken the picture: past three, those of the model as it is and of the answer.
+    const banded = shown.length <= 3 || options.zero ? shown : shown.filter(l => l.setting === base || rec && l.setting === rec.setting);
+    for (const l of banded.slice().reverse()) {
       for (const part of halves(l.points)) plot.append("path").datum(part).attr("d", d3.area().x(p => x(p.x)).y0(p => y(p.y - p.e)).y1(p => y(p.y + p.e))).style("fill", colour(l.setting)).style("fill-opacity", 0.12);
     }
     for (const l of shown.slice().reverse()) {
@@ -222,7 +224,7 @@ function candidates() {
   if (!results.candidates) return;
   const s = section("What was tried, and what became of it", "Candidates race: first a short look, which ends what is dear at once; then the target length. A tie means that this text does not tell the setting from the recommended one.");
   s.append(el("div", {class: "scroll"}, el("table", {}, el("thead", {}, el("tr", {}, el("th", {}, "setting"), el("th", {class: "words"}, "state"), el("th", {class: "words"}, "why"))),
-    el("tbody", {}, results.candidates.map(c => el("tr", {}, el("td", {}, el("code", {}, c.setting)), el("td", {class: "words", style: "min-width:110px"}, el("span", {class: "state " + c.state}, c.state === "dropped" && c.dropped_at ? "dropped at " + whole(c.dropped_at) : c.state)),
+    el("tbody", {}, results.candidates.map(c => el("tr", {}, el("td", {}, el("code", {}, c.setting)), el("td", {class: "words", style: "min-width:110px"}, c.setting === base && c.state !== "kept" ? el("span", {class: "state dropped"}, "baseline") : el("span", {class: "state " + c.state}, c.state === "dropped" && c.dropped_at ? "dropped at " + whole(c.dropped_at) : c.state)),
       el("td", {class: "words"}, c.why, c.loadable === false ? el("small", {}, "No server can load this one.") : null)))))));
 }
 

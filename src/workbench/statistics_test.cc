@@ -62,11 +62,11 @@ TEST(Bootstrap, WidthFollowsTheTheoryOfAnAutoregression) {
 }
 
 TEST(Bootstrap, BlocksGrowWithDependence) {
-  const auto weak = autoregressive(8191, 0.1, 0, 1);
-  const auto strong = autoregressive(8191, 0.9, 0, 1);
+  const auto weak = autoregressive(2047, 0.1, 0, 1);
+  const auto strong = autoregressive(2047, 0.9, 0, 1);
   EXPECT_LT(block_length(weak), 32);
   EXPECT_GT(block_length(strong), 2 * block_length(weak));
-  EXPECT_LE(block_length(strong), 8191 / 6);
+  EXPECT_LE(block_length(strong), 2047 / 6);
 }
 
 TEST(Bootstrap, DependsOnSeedAndStreamOnly) {
