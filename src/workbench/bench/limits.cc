@@ -156,7 +156,7 @@ Limit f32_limit(const BenchOptions& options) {
             const double lanes = multiply_add_f32(1000, sum) / 24 / 1000;
             const double limit = 24 * (0.5 + 0.001 * lanes);
             // 12 values of f32 summed in f32, each at the fixed point of a map that halves errors: a few ulp.
-            return std::abs(double{sum} - limit) < 16 * 6e-8 * limit;
+            return std::abs(static_cast<double>(sum) - limit) < 16 * 6e-8 * limit;
           }};
 }
 
