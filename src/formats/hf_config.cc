@@ -111,6 +111,11 @@ Result<void> read_layers(const ConfigObject& root, const Defaults& defaults, HfC
     config.sliding_window = window.value_or(silent ? defaults.window.value_or(0) : 0);
   }
   const json* list = root.find("layer_types");
+  if (list == nullptr && config.model_type == "llama" && config.sliding_window > 0) {
+    config.warnings.push_back(
+        fmt::format("{}: {} has no effect in a llama model", root.path_of("sliding_window"), config.sliding_window));
+    config.sliding_window = 0;
+  }
   if (list == nullptr) {
     ROPEWALK_TRY(config.layer_types, default_layer_types(root, config));
     return {};
@@ -125,8 +130,8 @@ Result<void> read_layers(const ConfigObject& root, const Defaults& defaults, HfC
   config.layer_types = list->get<std::vector<std::string>>();
   const bool any_slides = std::count(config.layer_types.begin(), config.layer_types.end(), "sliding_attention") > 0;
   if (any_slides && config.sliding_window == 0) {
-    if (!window) return root.missing("sliding_window", "a window of at least 1, since layer_types has sliding layers");
-    config.sliding_window = *window;
+    config.warnings.push_back(fmt::format("{}: gives no window although {} has sliding layers; they see everything",
+                                          root.path_of("sliding_window"), root.path_of("layer_types")));
   }
   if (!any_slides) config.sliding_window = 0;
   return {};

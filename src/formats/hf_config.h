@@ -58,7 +58,7 @@ struct HfConfig {
   std::optional<int64_t> bos_token_id;
   std::vector<int64_t> eos_token_ids;
 
-  int64_t sliding_window = 0;            // W of the sliding layers; 0 = none slides
+  int64_t sliding_window = 0;            // W of the sliding layers; 0 = they see everything
   std::vector<std::string> layer_types;  // one a layer: "full_attention", "sliding_attention" or the file's own name
   std::map<std::string, HfRope> rope;    // one for each name in layer_types
 

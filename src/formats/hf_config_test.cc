@@ -96,7 +96,6 @@ TEST(HfConfig, WrongValuesAreNamedByTheirFullPath) {
       {llama(R"("rope_parameters":{"sliding_attention":{"rope_theta":1e4}})"), {"rope_parameters.full_attention", "missing"}},
       {llama(R"("layer_types":["full_attention"])"), {"layer_types", "2", "1"}},
       {llama(R"("layer_types":["full_attention",3])"), {"layer_types"}},
-      {llama(R"("layer_types":["full_attention","sliding_attention"])"), {"sliding_window"}},
       {llama(R"("sliding_window":0)"), {"sliding_window", "0"}},
       {llama(R"("head_dim":1.5)"), {"head_dim", "1.5"}},
       {llama(R"("rms_norm_eps":0)"), {"rms_norm_eps", "0"}},
@@ -187,10 +186,11 @@ TEST(HfConfigCases, Theta) {
 TEST(HfConfigCases, NestedPerLayerYarn) {
   const HfConfig config = read(
       R"({"model_type":"llama","hidden_size":1024,"num_attention_heads":8,"num_key_value_heads":8,"num_hidden_layers":4,
-          "max_position_embeddings":131072,"head_dim":128,"sliding_window":4096,
+          "max_position_embeddings":131072,"head_dim":128,
           "layer_types":["sliding_attention","full_attention","sliding_attention","full_attention"],
           "rope_parameters":{"full_attention":{"rope_type":"yarn","rope_theta":1000000.0,"factor":4.0,
           "original_max_position_embeddings":32768},"sliding_attention":{"rope_type":"default","rope_theta":10000.0}}})");
+  EXPECT_TRUE(warns(config, {"sliding_window", "layer_types"}));
   for (const int64_t layer : {0, 2}) {
     EXPECT_TRUE(config.is_sliding(layer));
     EXPECT_EQ(config.rope_of(layer).type, "default");
@@ -292,6 +292,9 @@ TEST(HfConfig, WindowsOfQwenAndMistral) {
   EXPECT_TRUE(read(mistral + "4096}").is_sliding(0));
   EXPECT_FALSE(read(mistral + "null}").is_sliding(0));
   EXPECT_EQ(read(mistral + "null}").num_key_value_heads, 4);
+  const HfConfig llama_with_window = read(llama(R"("sliding_window":512)"));  // transformers' llama has no windows
+  EXPECT_FALSE(llama_with_window.is_sliding(0));
+  EXPECT_TRUE(warns(llama_with_window, {"sliding_window", "512"}));
 }
 
 TEST(HfConfig, ProportionalRotatesTheWholeHeadAndPhiGivesItsLengthOutside) {
