@@ -32,7 +32,8 @@ void add_rope(CLI::App& bench) {
   CLI::App& command =
       add_bench_kind(bench, "rope", "Rotation in place, against the in-place bandwidth", *options,
                      {"ropewalk bench rope", "ropewalk bench rope --dtype bf16 --pairing interleaved --heads 9 --head-dim 64"});
-  add_bytes(command, "--bytes", rope.bytes, "size of the tensor, and of the memory behind the limit (default 512mb: cold in every run)");
+  add_bytes(command, "--bytes", rope.bytes,
+            "size of the tensor, and of the memory behind the limit (default 512mb: cold in every run)");
   add_choices(command, "--dtype", rope.dtypes, dtype_names(), "f32, bf16, f16 (default: all)");
   add_choices<Pairing>(command, "--pairing", rope.pairings,
                        {{"halves", Pairing::kHalves}, {"interleaved", Pairing::kInterleaved}},
