@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <string>
 
 #include "frame.h"
@@ -52,6 +53,8 @@ struct Kind {
   const char* limit;
   size_t rows;
 };
+// A stable test name: the default prints the bytes of the pointers.
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.arguments; }
 
 class BenchKinds : public testing::TestWithParam<Kind> {};
 
