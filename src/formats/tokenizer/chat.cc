@@ -28,21 +28,26 @@ const std::vector<Known>& table() {
     };
     {  // SmolLM2, Qwen 2 and 2.5, Yi, many fine-tunes. Qwen 3 and others with tools or thinking in the template: plain turns
        // agree.
-      ChatFormat& f = add("chatml", {"<|im_start|>", "<|im_end|>"});
+      ChatFormat& f = add("chatml", {"<|im_start|>", "<|im_end|>"}, {"<|im_sep|>"});
       f.user_open = "<|im_start|>user\n";
       f.assistant_open = f.prompt = "<|im_start|>assistant\n";
       f.system_open = "<|im_start|>system\n";
       f.user_close = f.assistant_close = f.system_close = "<|im_end|>\n";
       f.stop = "<|im_end|>";
     }
-    {  // Llama 3, 3.1
-      ChatFormat& f = add("llama-3", {"<|start_header_id|>", "<|eot_id|>"});
+    // Llama 3; 3.1 and later say two dates in a system turn of their own, the second a constant where no clock is asked.
+    for (const bool dated : {true, false}) {
+      constexpr std::string_view kDate = "Cutting Knowledge Date: December 2023";
+      ChatFormat& f = dated ? add("llama-3.1", {"<|start_header_id|>", "<|eot_id|>", kDate})
+                            : add("llama-3", {"<|start_header_id|>", "<|eot_id|>"}, {"Cutting Knowledge Date"});
       f.before = "{bos}";
       f.user_open = "<|start_header_id|>user<|end_header_id|>\n\n";
       f.assistant_open = f.prompt = "<|start_header_id|>assistant<|end_header_id|>\n\n";
       f.system_open = "<|start_header_id|>system<|end_header_id|>\n\n";
+      if (dated) f.system_open += std::string(kDate) + "\nToday Date: 26 Jul 2024\n\n";
       f.user_close = f.assistant_close = f.system_close = "<|eot_id|>";
       f.trim = true;
+      f.always_system = dated;
       f.stop = "<|eot_id|>";
     }
     {  // Gemma 1 to 3
@@ -171,7 +176,7 @@ Result<std::string> render_chat(const ChatFormat& format, std::span<const ChatTu
     return fail(ErrorCode::kInvalidArgument,
                 "[chat] expected turns of user and assistant, as template {} has, but got a system turn", format.name);
   }
-  if (format.system == System::kTurn && (has_system || !format.default_system.empty())) {
+  if (format.system == System::kTurn && (has_system || format.always_system || !format.default_system.empty())) {
     put(format.system_open);
     out += has_system ? body(turns[0]) : std::string_view(format.default_system);
     put(format.system_close);

@@ -33,6 +33,7 @@ struct ChatFormat {
   std::string before;          // the whole
   std::string prompt;          // asks the assistant for its turn
   bool trim = false;           // the template strips white space around each text
+  bool always_system = false;  // the template opens with a system turn, be it empty
   std::string default_system;  // the text of the system turn where the caller gives none; empty: no turn
   std::string stop;            // ends the assistant's turn; "{eos}" where that is the model's end of text
 };

@@ -20,6 +20,22 @@ TEST(Chat, NameAndStop) {
   EXPECT_EQ(format->default_system, "");
 }
 
+// Phi 4 shares two of ChatML's marks and is another format.
+TEST(Chat, LooksLikeIsNotIs) {
+  EXPECT_EQ(find_chat_format("<|im_start|>user<|im_sep|>x<|im_end|>").error().code(), ErrorCode::kUnsupported);
+}
+
+TEST(Chat, Llama31OpensWithItsDates) {
+  const auto format = find_chat_format("<|start_header_id|> <|eot_id|> Cutting Knowledge Date: December 2023");
+  ASSERT_TRUE(format);
+  EXPECT_EQ(format->name, "llama-3.1");
+  const std::vector<ChatTurn> turns = {{ChatRole::kUser, "Hi"}};
+  EXPECT_EQ(*render_chat(*format, turns, "<b>", "<e>", true),
+            "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday Date: 26 Jul "
+            "2024\n\n<|eot_id|>"
+            "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
+}
+
 TEST(Chat, RefusesSystemTurnsThatHaveNoPlace) {
   const auto gemma = find_chat_format("<start_of_turn> <end_of_turn>");
   ASSERT_TRUE(gemma);
