@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "simd/fetch_ahead.h"
 #include "simd/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -37,6 +38,7 @@ void ScaleInPlace(float* values, size_t count, float factor) {
   const size_t lanes = hn::Lanes(d);
   const auto f = hn::Set(d, factor);
   for (size_t i = 0; i + 2 * lanes <= count; i += 2 * lanes) {
+    simd::fetch_ahead(values + i, static_cast<int64_t>(2 * lanes * sizeof(float)));
     hn::StoreU(hn::Mul(f, hn::LoadU(d, values + i)), d, values + i);
     hn::StoreU(hn::Mul(f, hn::LoadU(d, values + i + lanes)), d, values + i + lanes);
   }

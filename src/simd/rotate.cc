@@ -11,6 +11,7 @@
 //
 #include <hwy/highway.h>
 
+#include "simd/fetch_ahead.h"
 #include "simd/half-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -115,7 +116,7 @@ HWY_INLINE hn::Vec<DU> pack_bf16(D d, hn::Vec<D> low, hn::Vec<D> high) {
   const auto l = hn::BitCast(du, low), h = hn::BitCast(du, high);
   const auto upper = hn::OddEven(hn::BitCast(du16, h), hn::BitCast(du16, hn::ShiftRight<16>(l)));
   const auto lower = hn::OddEven(hn::BitCast(du16, hn::ShiftLeft<16>(h)), hn::BitCast(du16, l));
-  const auto above_half = hn::Or(lower, hn::And(upper, hn::Set(du16, 1)));
+  const auto above_half = hn::OrAnd(lower, upper, hn::Set(du16, 1));
   const auto carry = hn::ShiftRight<15>(hn::AverageRound(above_half, hn::Set(du16, 0x7ffe)));
   return hn::BitCast(du, hn::Add(upper, carry));
 }
@@ -194,20 +195,34 @@ struct Bf16Table {
   float cos[kChunk + 2 * kMaxLanes], sin[kChunk + 2 * kMaxLanes];
 };
 HWY_INLINE float plain_nan(float x) { return x == x ? x : std::numeric_limits<float>::quiet_NaN(); }
+template <class D>
+HWY_INLINE hn::Vec<D> plain_nans(D d, hn::Vec<D> v) {
+  return hn::IfThenElse(hn::IsNaN(v), hn::Set(d, std::numeric_limits<float>::quiet_NaN()), v);
+}
 
 HWY_INLINE void fill_bf16_row(float* row, const float* from, int planes, bool by_parity) {
+  const hn::CappedTag<float, 16> d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  int i = 0;
   if (!by_parity) {
-    for (int i = 0; i < planes; ++i) row[i] = plain_nan(from[i]);
-    for (int i = planes; i < planes + kMaxLanes; ++i) row[i] = 0;
+    for (; i + lanes <= planes; i += lanes) hn::StoreU(plain_nans(d, hn::LoadU(d, from + i)), d, row + i);
+    for (; i < planes; ++i) row[i] = plain_nan(from[i]);
+    for (i = planes; i < planes + kMaxLanes; ++i) row[i] = 0;
     return;
   }
   float* odd = row + kOddPlanes;
   const int pairs = planes / 2;
-  for (int i = 0; i < pairs; ++i) {
+  for (; i + lanes <= pairs; i += lanes) {
+    hn::Vec<decltype(d)> even_planes, odd_planes;
+    hn::LoadInterleaved2(d, from + 2 * i, even_planes, odd_planes);
+    hn::StoreU(plain_nans(d, even_planes), d, row + i);
+    hn::StoreU(plain_nans(d, odd_planes), d, odd + i);
+  }
+  for (; i < pairs; ++i) {
     row[i] = plain_nan(from[2 * i]);
     odd[i] = plain_nan(from[2 * i + 1]);
   }
-  for (int i = pairs; i < pairs + kMaxLanes; ++i) row[i] = odd[i] = 0;
+  for (i = pairs; i < pairs + kMaxLanes; ++i) row[i] = odd[i] = 0;
   if (planes % 2 != 0) row[pairs] = plain_nan(from[planes - 1]);
 }
 
@@ -220,6 +235,7 @@ HWY_INLINE void rotate_row_bf16(const RotateArgs& args, const bf16_t* x, bf16_t*
     for (int h = 0; h < args.heads; ++h) {
       const bf16_t* from = x + h * args.x_head_stride + args.begin;
       bf16_t* to = out + h * args.out_head_stride + args.begin;
+      fetch_ahead(from, 4 * planes);
       if (args.interleaved) {
         pairs_bf16<16>(from + 2 * first, to + 2 * first, table.cos, table.sin, planes);
       } else {
@@ -231,18 +247,32 @@ HWY_INLINE void rotate_row_bf16(const RotateArgs& args, const bf16_t* x, bf16_t*
 }
 #endif
 
+// Every value twice, the first of the two with a minus when asked.
+HWY_INLINE void fill_pairs(float* row, const float* from, int planes, bool minus) {
+  const hn::CappedTag<float, 16> d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  const auto sign = hn::Set(d, minus ? -0.0F : 0.0F);
+  int i = 0;
+  for (; i + lanes <= planes; i += lanes) {
+    const auto v = hn::LoadU(d, from + i);
+    hn::StoreInterleaved2(hn::Xor(v, sign), v, d, row + 2 * i);
+  }
+  for (; i < planes; ++i) {
+    row[2 * i] = minus ? -from[i] : from[i];
+    row[2 * i + 1] = from[i];
+  }
+}
+
 template <class T>
 HWY_INLINE void rotate_interleaved(const RotateArgs& args, const T* x, T* out, const float* cos, const float* sin) {
   alignas(64) float cos2[2 * kChunk], sin2[2 * kChunk];
   for (int first = 0; first < args.planes; first += kChunk) {
     const int planes = std::min(kChunk, args.planes - first);
-    for (int i = 0; i < planes; ++i) {
-      cos2[2 * i] = cos2[2 * i + 1] = cos[first + i];
-      sin2[2 * i] = HWY_TARGET == HWY_SCALAR ? sin[first + i] : -sin[first + i];
-      sin2[2 * i + 1] = sin[first + i];
-    }
+    fill_pairs(cos2, cos + first, planes, false);
+    fill_pairs(sin2, sin + first, planes, HWY_TARGET != HWY_SCALAR);
     for (int h = 0; h < args.heads; ++h) {
       const int64_t at = args.begin + 2 * first;
+      fetch_ahead(x + h * args.x_head_stride + at, 2 * planes * int64_t{sizeof(T)});
       interleaved<16>(x + h * args.x_head_stride + at, out + h * args.out_head_stride + at, cos2, sin2, 2 * planes);
     }
   }
@@ -265,6 +295,7 @@ HWY_INLINE void rotate_typed(const RotateArgs& args, int64_t first, int64_t last
       for (int h = 0; h < args.heads; ++h) {
         const T* a = x + h * args.x_head_stride + begin;
         T* out_a = out + h * args.out_head_stride + begin;
+        fetch_ahead(a, 2 * args.planes * int64_t{sizeof(T)});
         halves<16>(a, a + args.planes, out_a, out_a + args.planes, cos, sin, args.planes);
       }
     }
