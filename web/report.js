@@ -224,7 +224,7 @@ function candidates() {
   if (!results.candidates) return;
   const s = section("What was tried, and what became of it", "Candidates race: first a short look, which ends what is dear at once; then the target length. A tie means that this text does not tell the setting from the recommended one.");
   s.append(el("div", {class: "scroll"}, el("table", {}, el("thead", {}, el("tr", {}, el("th", {}, "setting"), el("th", {class: "words"}, "state"), el("th", {class: "words"}, "why"))),
-    el("tbody", {}, results.candidates.map(c => el("tr", {}, el("td", {}, el("code", {}, c.setting)), el("td", {class: "words", style: "min-width:110px"}, c.setting === base && c.state !== "kept" ? el("span", {class: "state dropped"}, "baseline") : el("span", {class: "state " + c.state}, c.state === "dropped" && c.dropped_at ? "dropped at " + whole(c.dropped_at) : c.state)),
+    el("tbody", {}, results.candidates.map(c => el("tr", {}, el("td", {}, el("code", {}, c.setting)), el("td", {class: "words", style: "min-width:110px"}, c.setting === base && c.state !== "kept" ? el("span", {class: "state dropped"}, "baseline") : el("span", {class: "state " + c.state}, c.state !== "dropped" ? c.state : c.dropped_at ? "dropped at " + whole(c.dropped_at) : "not measured")),
       el("td", {class: "words"}, c.why, c.loadable === false ? el("small", {}, "No server can load this one.") : null)))))));
 }
 

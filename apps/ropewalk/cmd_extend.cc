@@ -133,8 +133,9 @@ std::string summary_text(const ExtendResult& result, int64_t trained, const std:
   for (const CandidateResult& c : result.candidates) {
     const auto cell = [](const std::optional<Interval>& i) { return i ? fmt::format("{:+.3f}", i->mean) : std::string(""); };
     rows.push_back({c.setting,
-                    c.standing == Standing::kDropped && c.dropped_at > 0 ? fmt::format("dropped at {}", c.dropped_at)
-                                                                         : to_string(c.standing),
+                    c.standing != Standing::kDropped ? std::string(to_string(c.standing))
+                    : c.dropped_at > 0               ? fmt::format("dropped at {}", c.dropped_at)
+                                                     : std::string("not measured"),
                     cell(c.price), cell(c.gain), c.why});
   }
   return out + format_table({"setting", "state", fmt::format("below {}", trained), "past it", "why"}, rows);

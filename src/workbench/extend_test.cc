@@ -82,9 +82,13 @@ TEST(Extend, FindsTheProblemDropsTheDearAndRecommendsTheBest) {
   EXPECT_NEAR(rec.short_cost.mean, 0.01, 0.01);
   EXPECT_FALSE(rec.runner_up.empty());
   EXPECT_GE(rec.reason.size(), 3u);
-  // The first thing measured is the problem.
+  // A first look at all candidates, then the problem: the model as it is, at the target.
   EXPECT_EQ(r.rows.front().setting, "none");
-  EXPECT_EQ(r.rows.front().length, 4096);
+  EXPECT_EQ(r.rows.front().length, 512);
+  const auto first_long = std::find_if(r.rows.begin(), r.rows.end(), [](const SettingRow& row) { return row.length > 1024; });
+  ASSERT_NE(first_long, r.rows.end());
+  EXPECT_EQ(first_long->setting, "none");
+  EXPECT_EQ(first_long->length, 4096);
   // linear costs 1 nat at once and never sees the target.
   const CandidateResult& linear = r.candidate("linear:4");
   EXPECT_EQ(linear.standing, Standing::kDropped);
@@ -178,7 +182,7 @@ TEST(Extend, ASettingThatNoServerLoadsMustEarnIt) {
                           [](const std::string& s) { return s.find("No server") != std::string::npos; }));
 }
 
-TEST(Extend, ABudgetShortensAndSaysWhatWasLeftOut) {
+TEST(Extend, ABudgetShortensSaysWhatWasLeftOutAndStillAnswers) {
   Race r;
   r.request.budget = 0;
   ASSERT_TRUE(r.run());
@@ -187,7 +191,49 @@ TEST(Extend, ABudgetShortensAndSaysWhatWasLeftOut) {
   EXPECT_FALSE(r.plan.notes.empty());
   EXPECT_TRUE(
       std::any_of(r.said.begin(), r.said.end(), [](const std::string& s) { return s.find("budget") != std::string::npos; }));
-  EXPECT_TRUE(r.result.recommendation.setting.empty());
+  // The model as it is and one candidate are measured whatever the budget; the others are said to be unmeasured, and not kept.
+  EXPECT_TRUE(r.result.eval.complete);
+  EXPECT_EQ(r.calls.passes, 2);
+  EXPECT_EQ(r.result.recommendation.setting, "ntk:4");
+  const CandidateResult& left_out = r.candidate("yarn:4");
+  EXPECT_EQ(left_out.standing, Standing::kDropped);
+  EXPECT_EQ(left_out.dropped_at, 0);
+  EXPECT_NE(left_out.why.find("not measured"), std::string::npos);
+}
+
+// The passes that a budget must pay for: a first look at each candidate, three at the target, and the fresh windows.
+TEST(Extend, ABudgetIsMetByRoundLengths) {
+  Race r;
+  const SpeedModel speed(1e9);  // 1e6 n + 10 n^2 operations for n tokens: 4096 tokens take 4.3 s
+  Measurements measurements(r.scorer, r.corpus, nullptr);
+  const auto target_within = [&](double seconds) {
+    r.request.budget = seconds;
+    return plan_extend(measurements, r.request, speed)->target;
+  };
+  EXPECT_EQ(target_within(60), 4096);
+  int64_t last = 4096;
+  for (const double seconds : {24.0, 20.0, 15.0, 10.0, 1.0}) {
+    const int64_t target = target_within(seconds);
+    EXPECT_LE(target, last);
+    EXPECT_EQ(target % 256, 0) << target;  // quarters of the trained length: factors such as 2.5
+    last = target;
+  }
+  EXPECT_EQ(last, 1280);  // never less than a quarter past the trained length
+}
+
+TEST(Extend, WhatWasLeftOutIsNamedAndNotJudged) {
+  Race r;
+  r.request.budget = 0;
+  ASSERT_TRUE(r.run());
+  const std::vector<std::string>& reasons = r.result.recommendation.reason;
+  EXPECT_TRUE(std::any_of(reasons.begin(), reasons.end(), [](const std::string& s) {
+    return s.starts_with("Not measured at") && s.find("yarn:4") != std::string::npos && s.find("ntk:4,") == std::string::npos;
+  }));
+  for (const CandidateResult& c : r.result.candidates) {
+    if (c.standing == Standing::kKept) {
+      EXPECT_EQ(c.setting, r.result.recommendation.setting);
+    }
+  }
 }
 
 TEST(Extend, AShortTextIsMeasuredAsFarAsItGoes) {
