@@ -168,7 +168,7 @@ Result<int> run(const Options& options) {
 
   // The plan may shorten the target, and the candidates follow the target.
   request.candidates = {candidate_of("none", trained, request.target)};
-  ROPEWALK_TRY(const SpeedModel speed, SpeedModel::measure(measurements, "none", control));
+  ROPEWALK_TRY(const SpeedModel speed, SpeedModel::measure(measurements, "none", control, 2048));
   ROPEWALK_TRY(ExtendPlan plan, plan_extend(measurements, request, speed));
   std::vector<std::string> notes = plan.notes;
   ROPEWALK_TRY(request.candidates, choose_candidates(*bench, plan.target, notes));

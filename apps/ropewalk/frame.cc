@@ -176,7 +176,9 @@ void set_run(CLI::App& command, Run run) {
 }
 
 void print(const Common& common, const std::string& text) {
-  if (common.json != "-") std::fwrite(text.data(), 1, text.size(), stdout);
+  if (common.json == "-") return;
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);  // a row of a long run shows when it is there, through a pipe too
 }
 
 void note(const Common& common, const std::string& text) {

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kFirstLook = 2048;  // tokens
 constexpr double kRungShare = 0.4;    // a middle length is worth a stop when it costs less than this share of the target
 constexpr double kFewestPasses = 3;   // at the target, which a budget should leave room for
-constexpr double kLate = 1.2;         // an estimate made before the first pass: attention runs slower than products
+constexpr double kLate = 1.1;         // an estimate made before the first pass: attention runs slower than products
 
 std::vector<int64_t> rungs_below(int64_t trained, int64_t target, const Scorer& scorer) {
   std::vector<int64_t> out;

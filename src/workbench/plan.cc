@@ -15,8 +15,6 @@
 namespace ropewalk {
 namespace {
 
-constexpr int64_t kCalibrationTokens = 512;
-
 int64_t address_space_in_use() {
   std::ifstream in("/proc/self/statm");
   int64_t pages = 0;
@@ -25,9 +23,10 @@ int64_t address_space_in_use() {
 
 }  // namespace
 
-Result<SpeedModel> SpeedModel::measure(const Measurements& measurements, const std::string& setting, const Control& control) {
+Result<SpeedModel> SpeedModel::measure(const Measurements& measurements, const std::string& setting, const Control& control,
+                                       int64_t length) {
   const Corpus& corpus = measurements.corpus();
-  Window window{0, 0, kCalibrationTokens};
+  Window window{0, 0, length};
   for (size_t t = 0; t < corpus.texts.size(); ++t) {
     if (corpus.texts[t].ids.size() > corpus.texts[static_cast<size_t>(window.text)].ids.size())
       window.text = static_cast<int>(t);
@@ -39,7 +38,7 @@ Result<SpeedModel> SpeedModel::measure(const Measurements& measurements, const s
   Control quiet = control;
   quiet.progress = nullptr;
   // The first pass expands weights and makes kernels, which later ones find ready: it is not timed.
-  const std::span<const int32_t> start(tokens.data(), std::min<size_t>(tokens.size(), 16));
+  const std::span<const int32_t> start(tokens.data(), std::min<size_t>(tokens.size(), 256));
   ROPEWALK_TRY(std::vector<double> nll, scorer.score(setting, start, quiet));
   const auto before = std::chrono::steady_clock::now();
   ROPEWALK_TRY(nll, scorer.score(setting, tokens, quiet));

@@ -29,8 +29,10 @@ struct Plan {
 // Operations a second of this scorer on this machine: measured on a short window once, then kept up to date by every pass.
 class SpeedModel {
  public:
-  // Times one window of at most 512 tokens (about two seconds of work on a small model).
-  static Result<SpeedModel> measure(const Measurements& measurements, const std::string& setting, const Control& control);
+  // Times one window of at most `length` tokens, after an untimed one of 256. Longer is truer: 512 tokens of a small model take
+  // about two seconds, and ran at two thirds of the rate of 4096.
+  static Result<SpeedModel> measure(const Measurements& measurements, const std::string& setting, const Control& control,
+                                    int64_t length = 512);
   explicit SpeedModel(double flops_per_second) : rate_(flops_per_second) {}
   double seconds(double flops) const { return flops / rate_; }
   double rate() const { return rate_; }
