@@ -10,6 +10,8 @@ namespace {
 
 using namespace ropewalk;
 
+constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";  // U+2581 stands for a space
+
 // Takes the input apart from the front; what is left is the text.
 struct Input {
   std::string_view rest;
@@ -44,6 +46,7 @@ Vocabulary sentencepiece(Input& input) {
     add(v, std::string("<0x") + kDigits[static_cast<size_t>(b) / 16] + kDigits[static_cast<size_t>(b) % 16] + ">",
         PieceType::kByte, 0);
   }
+  if ((flags & 4) != 0) add(v, kSpaceSymbol, PieceType::kNormal, 0);
   for (int n = input.byte() % 64; n > 0; --n) {
     const uint8_t kind = input.byte();
     const PieceType types[] = {PieceType::kNormal, PieceType::kNormal, PieceType::kUserDefined, PieceType::kUnused,
@@ -92,9 +95,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     tokenizer = *std::move(made);
   } else {
     Vocabulary vocabulary = sentencepiece(input);
-    // U+2581 in a text becomes a space, and without byte pieces there is nothing to fall back on.
-    lossless = !vocabulary.add_space_prefix && vocabulary.types.size() > 256 &&
-               input.rest.find("\xE2\x96\x81") == std::string_view::npos;
+    // U+2581 in a text becomes a space; without byte pieces there is nothing to fall back on; and with them alone a space comes
+    // back as the bytes of U+2581, as SentencePiece has it too. Every vocabulary in use has the piece.
+    const bool has_bytes = vocabulary.types.size() > 256;
+    const bool has_space = vocabulary.types.size() > 257 && vocabulary.pieces[257] == kSpaceSymbol;
+    lossless = !vocabulary.add_space_prefix && has_bytes && input.rest.find(kSpaceSymbol) == std::string_view::npos &&
+               (has_space || input.rest.find(' ') == std::string_view::npos);
     tokenizer = make_sentencepiece(std::move(vocabulary));
   }
   const std::string_view text = input.rest;
