@@ -166,14 +166,18 @@ Result<int> run(const Options& options) {
   request.summary = {options.common.seed, {options.common.threads}};
   Measurements measurements(bench->scorer, bench->corpus, journal ? &*journal : nullptr);
 
-  // The plan may shorten the target, and the candidates follow the target.
+  // Texts and budget may shorten the target, the candidates follow it, and their number is a part of the price.
   request.candidates = {candidate_of("none", trained, request.target)};
   ROPEWALK_TRY(const SpeedModel speed, SpeedModel::measure(measurements, "none", control, 2048));
   ROPEWALK_TRY(ExtendPlan plan, plan_extend(measurements, request, speed));
-  std::vector<std::string> notes = plan.notes;
-  ROPEWALK_TRY(request.candidates, choose_candidates(*bench, plan.target, notes));
-  ROPEWALK_TRY(plan, plan_extend(measurements, request, speed));
-  plan.notes = notes;
+  std::vector<std::string> left_out;
+  for (int64_t chosen_for = 0; chosen_for != plan.target;) {
+    chosen_for = plan.target;
+    left_out.clear();
+    ROPEWALK_TRY(request.candidates, choose_candidates(*bench, chosen_for, left_out));
+    ROPEWALK_TRY(plan, plan_extend(measurements, request, speed, chosen_for));
+  }
+  plan.notes.insert(plan.notes.end(), left_out.begin(), left_out.end());
   Plan memory;
   memory.memory = plan.memory;
   memory.memory_available = plan.memory_available;

@@ -235,7 +235,7 @@ HWY_INLINE void rotate_row_bf16(const RotateArgs& args, const bf16_t* x, bf16_t*
     for (int h = 0; h < args.heads; ++h) {
       const bf16_t* from = x + h * args.x_head_stride + args.begin;
       bf16_t* to = out + h * args.out_head_stride + args.begin;
-      fetch_ahead(from, 4 * planes);
+      if (first == 0) fetch_ahead(from, 4 * args.planes);
       if (args.interleaved) {
         pairs_bf16<16>(from + 2 * first, to + 2 * first, table.cos, table.sin, planes);
       } else {

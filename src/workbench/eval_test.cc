@@ -204,6 +204,7 @@ TEST(Plan, SpeedFollowsWhatIsSeen) {
   EXPECT_EQ(human_seconds(45), "45 s");
   EXPECT_EQ(human_seconds(200), "3 min 20 s");
   EXPECT_EQ(human_seconds(7500), "2 h 5 min");
+  EXPECT_EQ(human_seconds(1e300), "unknown");
 }
 
 TEST(Plan, ProgressOfPartsAddsUp) {

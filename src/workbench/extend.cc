@@ -15,10 +15,11 @@ constexpr double kRungShare = 0.4;    // a middle length is worth a stop when it
 constexpr double kFewestPasses = 3;   // at the target, which a budget should leave room for
 constexpr double kLate = 1.1;         // an estimate made before the first pass: attention runs slower than products
 
+int64_t first_look(int64_t trained) { return std::min(kFirstLook, trained / 2); }
+
 std::vector<int64_t> rungs_below(int64_t trained, int64_t target, const Scorer& scorer) {
   std::vector<int64_t> out;
-  const int64_t look = std::min(kFirstLook, trained / 2);
-  if (look >= 64) out.push_back(look);
+  if (first_look(trained) >= 64) out.push_back(first_look(trained));
   std::vector<int64_t> middle;
   for (int64_t length = target / 2; length * 4 >= trained * 5; length /= 2) {
     if (scorer.flops(length) <= kRungShare * scorer.flops(target)) middle.push_back(length);
@@ -38,7 +39,8 @@ const char* to_string(Standing standing) noexcept {
   return "dropped";
 }
 
-Result<ExtendPlan> plan_extend(const Measurements& measurements, const ExtendRequest& request, const SpeedModel& speed) {
+Result<ExtendPlan> plan_extend(const Measurements& measurements, const ExtendRequest& request, const SpeedModel& speed,
+                               int64_t longest) {
   if (request.trained < 8)
     return fail(ErrorCode::kUnsupported, "[extend] expected a model that says what length it was trained for, but got {}",
                 request.trained);
@@ -49,41 +51,49 @@ Result<ExtendPlan> plan_extend(const Measurements& measurements, const ExtendReq
   }
   ExtendPlan plan;
   const Scorer& scorer = measurements.scorer();
-  const auto seconds_of = [&](int64_t length) {
-    return speed.seconds(scorer.flops(length)) * static_cast<double>(request.windows);
-  };
-  const double n = static_cast<double>(request.candidates.size());
-  const int64_t look = std::min(kFirstLook, request.trained / 2);
-  const auto restart = [&](int64_t target) {
-    return 2 * static_cast<double>(target - request.trained) / static_cast<double>(request.trained) *
-           seconds_of(request.trained);
-  };
-  // A first look at all, some passes at the target, and whether the winner uses what lies far back.
-  const auto least = [&](int64_t target) {
-    return n * seconds_of(look) + kFewestPasses * seconds_of(target) + restart(target);
-  };
-  int64_t target = request.target;
-  if (kLate * least(target) > request.budget) {
-    // By quarters of the trained length: factors stay round.
-    const int64_t step = std::max<int64_t>(1, request.trained / 4);
-    while (target - step > request.trained && kLate * least(target) > request.budget) {
-      target = request.trained + (target - request.trained - 1) / step * step;
-    }
-    if (target < request.target) {
-      plan.notes.push_back(fmt::format("a budget of {} does not reach {} tokens (about {} would): measured to {} instead",
-                                       human_seconds(request.budget), request.target,
-                                       human_seconds(kLate * least(request.target)), target));
-    }
-  }
-  ROPEWALK_TRY(std::vector<WindowSet> sets, make_windows(measurements.corpus(), {target}, request.windows, plan.notes));
-  plan.final_set = std::move(sets.front());
-  plan.target = plan.final_set.length;
-  if (plan.target <= request.trained + 1) {
+  // What the texts reach, which also bounds the search below.
+  std::vector<std::string> ignored;
+  ROPEWALK_TRY(const std::vector<WindowSet> whole, make_windows(measurements.corpus(), {request.target}, 1, ignored));
+  const int64_t trained = request.trained, reach = whole.front().length;
+  if (reach <= trained + 1) {
     return fail(
         ErrorCode::kInvalidArgument,
         "[extend] expected a text of more than {} tokens, the trained length, but got {}; give a longer one with --text",
-        request.trained, plan.target);
+        trained, reach);
   }
+  const double windows = static_cast<double>(request.windows) * static_cast<double>(measurements.corpus().texts.size());
+  const auto seconds_of = [&](int64_t length) { return speed.seconds(scorer.flops(length)) * windows; };
+  const double n = static_cast<double>(request.candidates.size());
+  const auto restart = [&](int64_t target) {
+    return 2 * static_cast<double>(target - trained) / static_cast<double>(trained) * seconds_of(trained);
+  };
+  // A first look at all, some passes at the target, and whether the winner uses what lies far back.
+  const auto least = [&](int64_t target) {
+    return kLate * (n * seconds_of(first_look(trained)) + kFewestPasses * seconds_of(target) + restart(target));
+  };
+  int64_t target = std::min(reach, longest);
+  if (least(target) > request.budget) {
+    // The most quarters of the trained length that the budget pays for, so that factors stay round; one in any case.
+    const int64_t step = trained / 4;
+    int64_t few = 1, many = (target - trained - 1) / step;
+    while (few < many) {
+      const int64_t middle = many - (many - few) / 2;
+      if (least(trained + middle * step) <= request.budget) {
+        few = middle;
+      } else {
+        many = middle - 1;
+      }
+    }
+    target = std::min(target, trained + few * step);
+  }
+  if (target < reach) {
+    plan.notes.push_back(fmt::format("a budget of {} does not reach {} tokens (about {} would): measured to {} instead",
+                                     human_seconds(request.budget), reach, human_seconds(least(reach)), target));
+  }
+  ROPEWALK_TRY(std::vector<WindowSet> sets,
+               make_windows(measurements.corpus(), {target < reach ? target : request.target}, request.windows, plan.notes));
+  plan.final_set = std::move(sets.front());
+  plan.target = plan.final_set.length;
   plan.rungs = rungs_below(request.trained, plan.target, scorer);
   plan.memory = scorer.memory(plan.target);
   plan.memory_available = available_memory();

@@ -69,8 +69,11 @@ struct ExtendPlan {
   int64_t memory = 0, memory_available = 0;
   std::vector<std::string> notes;
 };
-// Errors: kInvalidArgument when the target is not past the trained length or the texts are not.
-Result<ExtendPlan> plan_extend(const Measurements& measurements, const ExtendRequest& request, const SpeedModel& speed);
+// Candidates follow the target, and their number is a part of its price: a caller that chooses them for a plan plans again with
+// that target as `longest`, until the two agree. Errors: kInvalidArgument when the target is not past the trained length or the
+// texts are not.
+Result<ExtendPlan> plan_extend(const Measurements& measurements, const ExtendRequest& request, const SpeedModel& speed,
+                               int64_t longest = std::numeric_limits<int64_t>::max());
 
 // Interrupted: eval.complete = false, and the recommendation is empty unless the race had been decided.
 Result<ExtendResult> run_extend(Measurements& measurements, const ExtendRequest& request, const ExtendPlan& plan,

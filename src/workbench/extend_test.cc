@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "base/fail.h"
@@ -219,6 +220,26 @@ TEST(Extend, ABudgetIsMetByRoundLengths) {
     last = target;
   }
   EXPECT_EQ(last, 1280);  // never less than a quarter past the trained length
+  // The most that fits, no less; and never past what the caller allows.
+  r.request.budget = 15;
+  const int64_t most = plan_extend(measurements, r.request, speed)->target;
+  EXPECT_EQ(plan_extend(measurements, r.request, speed, most)->target, most);
+  EXPECT_EQ(plan_extend(measurements, r.request, speed, 1500)->target, 1500);
+  // Each text is read.
+  const Corpus two = synthetic::corpus({9000, 9000});
+  EXPECT_LT(plan_extend(Measurements(r.scorer, two, nullptr), r.request, speed)->target, most);
+}
+
+// What the texts reach bounds the search: the length on the command line may be any integer.
+TEST(Extend, AHugeTargetEndsAtTheText) {
+  Race r;
+  r.request.target = std::numeric_limits<int64_t>::max();
+  const Measurements measurements(r.scorer, r.corpus, nullptr);
+  EXPECT_EQ(plan_extend(measurements, r.request, SpeedModel(1e9))->target, 9000);
+  r.request.budget = 15;
+  const ExtendPlan plan = plan_extend(measurements, r.request, SpeedModel(1e9)).value();
+  EXPECT_LT(plan.target, 9000);
+  EXPECT_NE(plan.notes.front().find("9000"), std::string::npos);
 }
 
 TEST(Extend, WhatWasLeftOutIsNamedAndNotJudged) {

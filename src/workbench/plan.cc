@@ -15,6 +15,10 @@
 namespace ropewalk {
 namespace {
 
+// Of the windows that time a scorer.
+constexpr size_t kShortest = 256;  // tokens
+constexpr double kLongEnough = 4;  // seconds: a large model is not made to read more
+
 int64_t address_space_in_use() {
   std::ifstream in("/proc/self/statm");
   int64_t pages = 0;
@@ -37,13 +41,14 @@ Result<SpeedModel> SpeedModel::measure(const Measurements& measurements, const s
   const Scorer& scorer = measurements.scorer();
   Control quiet = control;
   quiet.progress = nullptr;
-  // The first pass expands weights and makes kernels, which later ones find ready: it is not timed.
-  const std::span<const int32_t> start(tokens.data(), std::min<size_t>(tokens.size(), 256));
-  ROPEWALK_TRY(std::vector<double> nll, scorer.score(setting, start, quiet));
-  const auto before = std::chrono::steady_clock::now();
-  ROPEWALK_TRY(nll, scorer.score(setting, tokens, quiet));
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - before;
-  return SpeedModel(scorer.flops(static_cast<int64_t>(tokens.size())) / std::max(took.count(), 1e-6));
+  // The first pass expands weights and makes kernels, which later ones find ready, so there are at least two.
+  for (size_t n = std::min(tokens.size(), kShortest);; n = std::min(tokens.size(), 4 * n)) {
+    const auto before = std::chrono::steady_clock::now();
+    ROPEWALK_TRY(const std::vector<double> nll, scorer.score(setting, std::span<const int32_t>(tokens).first(n), quiet));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - before;
+    if (n == tokens.size() || took.count() > kLongEnough)
+      return SpeedModel(scorer.flops(static_cast<int64_t>(n)) / std::max(took.count(), 1e-6));
+  }
 }
 
 void SpeedModel::learn(double flops, double seconds) {
@@ -107,7 +112,7 @@ Control part_of(const Control& control, double done, double share, double total)
 }
 
 std::string human_seconds(double seconds) {
-  if (!std::isfinite(seconds)) return "unknown";
+  if (!(seconds < 1e12)) return "unknown";  // and what no integer holds
   const auto s = static_cast<int64_t>(std::ceil(seconds));
   if (s < 100) return fmt::format("{} s", s);
   if (s < 3600) return s % 60 == 0 ? fmt::format("{} min", s / 60) : fmt::format("{} min {} s", s / 60, s % 60);

@@ -29,8 +29,8 @@ struct Plan {
 // Operations a second of this scorer on this machine: measured on a short window once, then kept up to date by every pass.
 class SpeedModel {
  public:
-  // Times one window of at most `length` tokens, after an untimed one of 256. Longer is truer: 512 tokens of a small model take
-  // about two seconds, and ran at two thirds of the rate of 4096.
+  // Times windows of 256 tokens and more, to `length` or until one took 4 seconds. Longer is truer: 512 tokens of a small model
+  // ran at two thirds of the rate of 4096.
   static Result<SpeedModel> measure(const Measurements& measurements, const std::string& setting, const Control& control,
                                     int64_t length = 512);
   explicit SpeedModel(double flops_per_second) : rate_(flops_per_second) {}

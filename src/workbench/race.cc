@@ -85,7 +85,8 @@ Result<ExtendResult> Race::run() {
     CandidateResult& c = result_.candidates[i];
     if (c.standing != Standing::kKept || std::find(finalist_of_.begin(), finalist_of_.end(), i) != finalist_of_.end()) continue;
     c.standing = Standing::kDropped;
-    if (c.why.empty()) c.why = fmt::format("not measured at {} tokens", plan_.target);
+    if (c.why.empty())
+      c.why = fmt::format("not measured at {} tokens{}", plan_.target, stopped_ ? ": the run was interrupted" : "");
   }
   if (!finalists_.empty() && result_.eval.complete) ROPEWALK_CHECK_OK(decide_and_explain());
   ROPEWALK_CHECK_OK(make_tables());
@@ -151,9 +152,11 @@ Result<bool> Race::measure(size_t candidate, const WindowSet& set, Leave leave) 
   CandidateResult& c = result_.candidates[candidate];
   ROPEWALK_TRY(const Outcome outcome, pass(c.setting, set, leave));
   if (outcome == Outcome::kOutOfTime) {
-    const double seconds = speed_.seconds(cost(c.setting, set) + leave.reserve);
-    c.why = fmt::format("not measured at {} tokens: it would take about {}, past the budget of {}", set.length,
-                        human_seconds(seconds), human_seconds(request_.budget));
+    std::string needs = "about " + human_seconds(speed_.seconds(cost(c.setting, set)));
+    if (leave.reserve > 0)
+      needs += fmt::format(", and {} for the last comparison", human_seconds(speed_.seconds(leave.reserve)));
+    c.why = fmt::format("not measured at {} tokens: it needs {}; {} of the budget of {} are left", set.length, needs,
+                        human_seconds(std::max(0.0, request_.budget - elapsed())), human_seconds(request_.budget));
     say(fmt::format("{} is {}", c.setting, c.why));
     return false;
   }
