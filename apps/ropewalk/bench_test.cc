@@ -83,8 +83,7 @@ TEST_P(BenchKinds, RowsHaveTheFieldsOfTheContract) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, BenchKinds,
-    testing::Values(Kind{"peak", "f32", "f32_gflop_per_s", 1},
-                    Kind{"rope --bytes 1mb --heads 3 --head-dim 66 --rotary-dim 34", "rope", "scale_gb_per_s", 6},
+    testing::Values(Kind{"rope --bytes 1mb --heads 3 --head-dim 66 --rotary-dim 34", "rope", "scale_gb_per_s", 6},
                     Kind{"rope --bytes 256kb --dtype bf16,f16 --pairing interleaved", "rope", "scale_gb_per_s", 2},
                     Kind{"attention --tokens 65,130 --heads 6 --kv-heads 2 --head-dim 40", "attention", "f32_gflop_per_s", 2},
                     Kind{"attention --tokens 100 --heads 5 --kv-heads 5 --head-dim 64 --window 17 --rotate", "attention",
@@ -93,6 +92,20 @@ INSTANTIATE_TEST_SUITE_P(
                          "f32_gflop_per_s", 1},
                     Kind{"matmul --shapes 300x65x33,1x7x5", "matmul", "f32_gflop_per_s", 2}),
     [](const auto& param) { return fmt::format("{}_{}", param.param.name, param.index); });
+
+TEST(Bench, PeakHasARowForEachProductOfTheMachine) {
+  const Outcome outcome = run(std::string("bench peak") + kQuick);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json result = json::parse(outcome.out);
+  const bool bf16 = result["machine"]["bf16_dot"].get<bool>();
+  ASSERT_EQ(result["rows"].size(), bf16 ? 2 : 1);
+  EXPECT_EQ(result["rows"][0]["name"], "f32");
+  EXPECT_GT(result["limits"]["f32_gflop_per_s"].get<double>(), 0);
+  if (bf16) {
+    EXPECT_EQ(result["rows"][1]["name"], "bf16");
+    EXPECT_GT(result["limits"]["bf16_gflop_per_s"].get<double>(), 0);
+  }
+}
 
 TEST(Bench, StreamAndDecode) {
   const Outcome stream = run(std::string("bench stream --bytes 4mb") + kQuick);

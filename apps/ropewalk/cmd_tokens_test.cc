@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/testing_folder.h"
 #include "formats/tokenizer/testing_tokenizer.h"
 
 namespace ropewalk::app {
@@ -43,7 +44,7 @@ class TokensCommand : public ::testing::Test {
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(out), slurp(err)};
   }
-  testing::TemporaryFolder folder_;
+  TemporaryFolder folder_;
   std::string model_;
 };
 

@@ -1,4 +1,5 @@
 #include "inspection.h"
+#include "base/testing_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -121,19 +122,12 @@ TEST(Inspection, LayersWithoutRotationAndFindings) {
 
 class ConfigFile {
  public:
-  explicit ConfigFile(const std::string& text) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ropewalk_config_XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-    std::ofstream(path()) << text;
-  }
-  ~ConfigFile() { std::filesystem::remove_all(folder_); }
-  ConfigFile(const ConfigFile&) = delete;
-  ConfigFile& operator=(const ConfigFile&) = delete;
-  std::string path() const { return (folder_ / "config.json").string(); }
-  std::string folder() const { return folder_.string(); }
+  explicit ConfigFile(const std::string& text) { folder_.write("config.json", text); }
+  std::string path() const { return folder_ / "config.json"; }
+  std::string folder() const { return folder_.path(); }
 
  private:
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 // YaRN by 4 from 32768 (Qwen2.5's published form). Plane 0 turns as before, the last planes four times slower; the amplitude is

@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "base/parallel.h"
+#include "base/testing_folder.h"
 #include "command.h"
 #include "frame.h"
 #include "ropewalk/version.h"
@@ -26,21 +27,6 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 namespace fs = std::filesystem;
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "ropewalk_test_XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
 
 std::string slurp(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

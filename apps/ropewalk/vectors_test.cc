@@ -1,4 +1,5 @@
 #include "vectors.h"
+#include "base/testing_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -86,10 +87,11 @@ TEST(Vectors, TemperatureIsInTheScores) {
 }
 
 TEST(Vectors, ReadsAConfig) {
-  const std::string path = testing::TempDir() + "ropewalk_vectors_config.json";
-  std::ofstream(path)
-      << R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "num_attention_heads": 8,
-    "num_hidden_layers": 2, "max_position_embeddings": 8192, "rope_theta": 500000.0, "intermediate_size": 16, "vocab_size": 10})";
+  const TemporaryFolder folder;
+  const std::string path = folder.write(
+      "config.json",
+      R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "num_attention_heads": 8,
+    "num_hidden_layers": 2, "max_position_embeddings": 8192, "rope_theta": 500000.0, "intermediate_size": 16, "vocab_size": 10})");
   auto r = request(path, {1, 8191});
   const auto v = make_vectors(r).value();
   EXPECT_EQ(v.head_dim, 8);
@@ -99,7 +101,6 @@ TEST(Vectors, ReadsAConfig) {
   EXPECT_NEAR(make_vectors(r).value().schedules[0].inv_freq[0], 0.5, 1e-15);
   r.layer = 2;
   EXPECT_THAT(make_vectors(r).error().message(), HasSubstr("--layer 2"));
-  std::remove(path.c_str());
 }
 
 TEST(Vectors, BadSubjectsAreErrors) {

@@ -17,6 +17,7 @@
 
 #include "base/atomic_file.h"
 #include "base/mapped_file.h"
+#include "base/testing_folder.h"
 
 namespace ropewalk {
 namespace {
@@ -26,23 +27,13 @@ using ::testing::HasSubstr;
 
 class Files : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "ropewalk_files_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  std::string put(const std::string& name, const std::string& text) const {
-    std::ofstream(path(name), std::ios::binary) << text;
-    return path(name);
-  }
+  std::string path(const std::string& name) const { return folder_ / name; }
+  std::string put(const std::string& name, const std::string& text) const { return folder_.write(name, text); }
   size_t entries() const {
-    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()));
   }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(Files, MapsAllBytes) {
@@ -83,7 +74,7 @@ TEST_F(Files, MapErrorsNameThePath) {
   const auto below_a_file = MappedFile::open(put("a", "x") + "/b");
   EXPECT_EQ(below_a_file.error().code(), ErrorCode::kNotFound);
 
-  const auto folder = MappedFile::open(folder_.string());
+  const auto folder = MappedFile::open(folder_.path());
   EXPECT_EQ(folder.error().code(), ErrorCode::kIo);
   EXPECT_THAT(folder.error().message(), HasSubstr("a folder"));
 
@@ -183,13 +174,13 @@ TEST_F(Files, AFullDiskLeavesTheOldFile) {
 // Root may write anywhere, so the child becomes somebody else where it is root.
 TEST_F(Files, AFolderThatMayNotBeWritten) {
   put("out", "the old text");
-  ASSERT_EQ(::chmod(folder_.c_str(), 0555), 0);
+  ASSERT_EQ(::chmod(folder_.path().c_str(), 0555), 0);
   const int status = in_child([&] {
     if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) return 10;
     const auto written = write_file_atomically(path("out"), "x");
     return !written && written.error().code() == ErrorCode::kIo ? 0 : 11;
   });
-  ASSERT_EQ(::chmod(folder_.c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(folder_.path().c_str(), 0755), 0);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(*read_file(path("out")), "the old text");
   EXPECT_EQ(entries(), 1u);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing_folder.h"
 #include "engine/forward.h"
 #include "engine/reference_forward.h"
 
@@ -152,16 +153,14 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenModel,
 TEST(GoldenVariants, ScalingInTheConfig) {
   const nlohmann::json all = golden();
   const auto tokens = all.at("ids").get<std::vector<int32_t>>();
-  const std::string folder = testing::TempDir() + "/ropewalk_golden_variant";
-  std::filesystem::create_directories(folder);
-  std::filesystem::copy_file(kFolder + "llama/model.safetensors", folder + "/model.safetensors",
-                             std::filesystem::copy_options::overwrite_existing);
+  const TemporaryFolder folder;
+  std::filesystem::copy_file(kFolder + "llama/model.safetensors", folder / "model.safetensors");
   for (const auto& [name, variant] : all.at("llama_variants").items()) {
     std::ifstream in(kFolder + "llama/config.json");
     nlohmann::json config = nlohmann::json::parse(in);
     config["rope_parameters"] = variant.at("rope_parameters");
-    std::ofstream(folder + "/config.json") << config.dump();
-    const Model model = Model::open_weights(folder).value();
+    folder.write("config.json", config.dump());
+    const Model model = Model::open_weights(folder.path()).value();
     const auto v = static_cast<size_t>(model.spec().vocabulary);
     const auto logits = reference_forward(model.spec(), positions(model.spec(), "none", 19), tokens).value();
     for (size_t i = 0; i + 1 < tokens.size(); ++i) {
@@ -169,7 +168,6 @@ TEST(GoldenVariants, ScalingInTheConfig) {
           << name << i;
     }
   }
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing_folder.h"
 #include "engine/forward.h"
 #include "engine/model.h"
 #include "formats/testing_bytes.h"
@@ -16,7 +17,6 @@ namespace {
 
 using testing::expect_error_names;
 using testing::GgufBuilder;
-using testing::TemporaryFolder;
 
 // A one-layer llama of width 16 with 2 heads of 8, and a way to change each part of it.
 struct TinyFile {

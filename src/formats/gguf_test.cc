@@ -5,6 +5,7 @@
 #include <chrono>
 #include <limits>
 
+#include "base/testing_folder.h"
 #include "formats/testing_bytes.h"
 
 namespace ropewalk {
@@ -262,7 +263,7 @@ std::string shard(uint16_t number, uint16_t count, int32_t tensors, const std::s
 }
 
 TEST(GgufSplit, OpensEveryShard) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string first = folder.write("m-00001-of-00003.gguf", shard(0, 3, 3, "a", 1));
   const std::string second = folder.write("m-00002-of-00003.gguf", shard(1, 3, 3, "b", 2));
   // The last one is not there yet.
@@ -281,7 +282,7 @@ TEST(GgufSplit, OpensEveryShard) {
 }
 
 TEST(GgufSplit, ContradictionsAreNamed) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string first = folder.write("m-00001-of-00002.gguf", shard(0, 2, 2, "a", 1));
   const auto with_second = [&](const std::string& bytes) {
     folder.write("m-00002-of-00002.gguf", bytes);
@@ -302,7 +303,7 @@ TEST(GgufSplit, ContradictionsAreNamed) {
 
 TEST(Gguf, FilesThatAreNotThereOrNotFiles) {
   EXPECT_EQ(GgufFile::open("/nonexistent/x.gguf").error().code(), ErrorCode::kNotFound);
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   EXPECT_EQ(GgufFile::open(folder.path()).error().code(), ErrorCode::kIo);
   expect_error_names(GgufFile::open(folder.write("empty.gguf", "")), {"empty.gguf", "0"}, 0);
 }

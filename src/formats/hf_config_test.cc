@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/testing_folder.h"
 #include "formats/testing_bytes.h"
 
 namespace ropewalk {
@@ -309,7 +310,7 @@ TEST(HfConfig, ProportionalRotatesTheWholeHeadAndPhiGivesItsLengthOutside) {
 }
 
 TEST(HfConfig, LoadsFromAFolderOrAFile) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string file = folder.write("config.json", llama(R"("rope_theta":5e5)"));
   EXPECT_EQ(load_hf_config(folder.path())->rope_of(0).theta, 5e5);
   EXPECT_EQ(load_hf_config(file)->file, file);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/testing_folder.h"
 #include "formats/testing_bytes.h"
 
 namespace ropewalk {
@@ -190,7 +191,7 @@ std::string one_tensor(const std::string& name, float value) {
 
 // fil-index-missing-shard: an index that names a file that is not there.
 TEST(SafetensorsCases, IndexMissingShard) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   folder.write("model-00001-of-00002.safetensors", one_tensor("a", 1));
   folder.write("model.safetensors.index.json",
                R"({"weight_map":{"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"}})");
@@ -206,7 +207,7 @@ TEST(SafetensorsCases, IndexMissingShard) {
 }
 
 TEST(SafetensorsIndex, PathsThatLeaveTheFolderAreRefused) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   for (const char* path : {"../x", "/etc/passwd", "a/b.safetensors", "..", ".", "", "a\\\\b", "x\\u0000y"}) {
     folder.write("model.safetensors.index.json", std::string(R"({"weight_map":{"w":")") + path + "\"}}");
     const auto file = open_safetensors(folder.path());
@@ -216,7 +217,7 @@ TEST(SafetensorsIndex, PathsThatLeaveTheFolderAreRefused) {
 }
 
 TEST(SafetensorsIndex, ContradictionsAreNamed) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   folder.write("one.safetensors", one_tensor("a", 1));
   folder.write("two.safetensors", one_tensor("a", 2));
   const auto with_index = [&](const std::string& text) {
@@ -234,7 +235,7 @@ TEST(SafetensorsIndex, ContradictionsAreNamed) {
 }
 
 TEST(SafetensorsFolder, FindsTheFileOrSaysWhatIsMissing) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   expect_error_names(open_safetensors(folder.path()), {"model.safetensors", "model.safetensors.index.json", "0"});
   folder.write("weights.safetensors", one_tensor("w", 1));
   EXPECT_TRUE(open_safetensors(folder.path()));

@@ -117,28 +117,4 @@ class GgufBuilder {
   std::string keys_, entries_, data_;
 };
 
-// A folder that is gone after the test.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ropewalk-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string path() const { return path_.string(); }
-  std::string write(const std::string& name, const std::string& contents) const {
-    const std::string file = (path_ / name).string();
-    std::ofstream(file, std::ios::binary) << contents;
-    return file;
-  }
-
- private:
-  std::filesystem::path path_;
-};
-
 }  // namespace ropewalk::testing

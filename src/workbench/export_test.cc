@@ -10,6 +10,7 @@
 #include <numbers>
 
 #include "base/atomic_file.h"
+#include "base/testing_folder.h"
 #include "workbench/export_forms.h"
 
 namespace ropewalk {
@@ -236,7 +237,8 @@ TEST(Export, PartialRotationStaysPartial) {
 }
 
 TEST(Export, WritesWholeFilesOrNamesThePath) {
-  const auto folder = std::filesystem::temp_directory_path() / ("ropewalk_export_" + std::to_string(::getpid()));
+  const TemporaryFolder temporary;
+  const std::filesystem::path folder = temporary / "out";
   Fixture f(10000, 64, 4096, 16384, "linear:4");
   for (double& x : f.target.inv_freq) x /= 4;
   ASSERT_TRUE(write_exports(folder.string(), f.run()));
@@ -248,7 +250,6 @@ TEST(Export, WritesWholeFilesOrNamesThePath) {
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code(), ErrorCode::kIo);
   EXPECT_NE(failed.error().message().find(folder.string()), std::string::npos);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

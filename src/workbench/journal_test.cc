@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/atomic_file.h"
+#include "base/testing_folder.h"
 #include "workbench/eval.h"
 #include "workbench/synthetic.h"
 
@@ -15,14 +16,8 @@ namespace {
 
 class JournalTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("ropewalk_journal_" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
-    path_ = (folder_ / "journal.jsonl").string();
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::filesystem::path folder_;
-  std::string path_;
+  TemporaryFolder folder_;
+  const std::string path_ = folder_ / "journal.jsonl";
 };
 
 TEST_F(JournalTest, GivesBackWhatWasAddedToTheLastBit) {
@@ -75,7 +70,7 @@ TEST_F(JournalTest, PassesOverWhatItCannotUse) {
 }
 
 TEST_F(JournalTest, AFolderThatIsNotThereIsAnErrorThatNamesIt) {
-  const auto journal = Journal::open((folder_ / "missing" / "j").string(), "m");
+  const auto journal = Journal::open(folder_ / "missing/j", "m");
   ASSERT_FALSE(journal);
   EXPECT_EQ(journal.error().code(), ErrorCode::kIo);
   EXPECT_NE(journal.error().message().find("missing"), std::string::npos);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing_folder.h"
 #include "encodings/rope/rules.h"
 
 namespace ropewalk {
@@ -259,12 +260,8 @@ TEST(SettingsApply, ErrorsNameTheSettingAndTheLayer) {
 
 class SettingsFiles : public testing::Test {
  protected:
-  std::string write(const std::string& text) {
-    const std::string path = testing::TempDir() + "ropewalk_settings_test.json";
-    std::ofstream(path) << text;
-    return path;
-  }
-  void TearDown() override { std::remove((testing::TempDir() + "ropewalk_settings_test.json").c_str()); }
+  std::string write(const std::string& text) const { return folder_.write("factors.json", text); }
+  TemporaryFolder folder_;
   const RotarySchedule small_ = make_rotary_schedule(10000, 8, 8, Pairing::kHalves).value();
   const std::vector<RotaryLayer> layers_ = {{&small_, &small_, true, 0}};
   Result<AppliedSetting> apply(const std::string& text, int64_t length = 131072) {

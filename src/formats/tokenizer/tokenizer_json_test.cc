@@ -1,6 +1,7 @@
 // tokenizer.json and tokenizer_config.json: what is refused, and what the configuration says.
 #include "formats/tokenizer/tokenizer_json.h"
 
+#include "base/testing_folder.h"
 #include "formats/tokenizer/testing_tokenizer.h"
 
 namespace ropewalk {
@@ -89,7 +90,7 @@ TEST(TokenizerJson, ConfigurationSaysBosEosAndTemplate) {
 }
 
 TEST(TokenizerJson, ReadsAFolder) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   EXPECT_EQ(load_tokenizer_json(folder.path()).error().code(), ErrorCode::kNotFound);
   folder.write("tokenizer.json", with(""));
   auto made = load_tokenizer_json(folder.path());
