@@ -151,7 +151,7 @@ std::vector<std::pair<std::string, std::string>> facts_of(const Bench& bench, co
                      fmt::format("{}, {} tokens", std::filesystem::path(text.name).filename().string(), text.ids.size()));
   }
   out.emplace_back("precision", options.precision == "exact" ? "exact: 32-bit"
-                                : has_bf16_dot()             ? "fast: bf16 products"
+                                : bf16_pays()                ? "fast: bf16 products"
                                                              : "fast (32-bit on this processor)");
   out.emplace_back("machine", fmt::format("{}, {} threads, {}, {}", cpu_name(), options.common.threads, simd_target_in_use(),
                                           human_bytes(memory_total())));

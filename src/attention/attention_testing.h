@@ -13,6 +13,7 @@
 
 #include "base/random.h"
 #include "ropewalk/attention.h"
+#include "simd/attention_kernels.h"
 #include "simd/test_targets.h"
 
 namespace ropewalk::attention_testing {
@@ -138,11 +139,32 @@ inline void expect_near(const std::vector<float>& got, const std::vector<float>&
   }
 }
 
-// On every SIMD target of this machine.
+// The same for bf16, u = 2^-8 (rms u / sqrt(3)): q and k are rounded once each, so a score, a sum of D independent errors, is
+// wrong by sqrt(2/3) u |q| |k| / sqrt(D) rms for data of even size over its dims; three times that is the bound. Weights and
+// values are rounded once. `term`: the largest that a term of values adds.
+inline double bf16_bound(const Problem& p, double term, double gain) {
+  const double u = std::ldexp(1.0, -8);
+  const double scale = p.options.scale > 0 ? p.options.scale : 1 / std::sqrt(p.dim);
+  const double b = longest(p.q, p.dim) * longest(p.k, p.dim) * scale * gain;
+  const double e_s = 3 * std::sqrt(2.0 / 3) * u * b / std::sqrt(p.dim);
+  double top = 0;
+  for (const float x : p.v) top = std::isfinite(x) ? std::max(top, std::abs(static_cast<double>(x))) : top;
+  return (std::expm1(std::min(2 * e_s, 1.0)) + 4 * u) * (top + term) + f32_bound(p, term, gain);
+}
+
+// On every SIMD target of this machine, in f32 and with every set of bf16 kernels.
 inline void expect_reference(const Problem& p, double term = 0, double gain = 1) {
   const std::vector<float> want = run(p, true);
-  simd::on_each_target(
-      [&](const std::string& target) { expect_near(run(p), want, f32_bound(p, term, gain), target + ' ' + p.name()); });
+  Problem in_bf16 = p;  // its views still point into p
+  in_bf16.options.compute = DType::kBF16;
+  simd::on_each_target([&](const std::string& target) {
+    expect_near(run(p), want, f32_bound(p, term, gain), target + ' ' + p.name());
+    for (const AttentionKernels* set : bf16_attention_sets()) {
+      set_bf16_attention_for_test(set);
+      expect_near(run(in_bf16), want, bf16_bound(p, term, gain), target + ' ' + set->name + ' ' + p.name());
+    }
+    set_bf16_attention_for_test(nullptr);
+  });
 }
 
 // ---- toys

@@ -66,7 +66,7 @@ Kernel make_kernel(int64_t rows, int64_t inputs, int64_t outputs, bool accumulat
 }  // namespace
 
 bool bf16_products() {
-  if (!has_bf16_dot()) return false;
+  if (!bf16_pays()) return false;
   // A cap set in the environment (ONEDNN_MAX_CPU_ISA) counts too.
   const auto isa = dnnl::get_effective_cpu_isa();
   return isa == dnnl::cpu_isa::avx512_core_bf16 || isa == dnnl::cpu_isa::avx512_core_amx;

@@ -19,11 +19,11 @@ namespace ropewalk {
 namespace HWY_NAMESPACE {
 
 const AttentionKernels* f32_attention_kernels() {
-  static constexpr AttentionKernels kKernels = portable::make_kernels<portable::F32Product>();
+  static constexpr AttentionKernels kKernels = portable::make_kernels<portable::F32Product>("f32");
   return &kKernels;
 }
 const AttentionKernels* bf16_attention_kernels() {
-  static constexpr AttentionKernels kKernels = portable::make_kernels<portable::Bf16Product>();
+  static constexpr AttentionKernels kKernels = portable::make_kernels<portable::Bf16Product>("bf16 emulated");
   return &kKernels;
 }
 
@@ -36,6 +36,8 @@ HWY_AFTER_NAMESPACE();
 #undef ROPEWALK_VARIANT
 
 #if HWY_ONCE
+#include <atomic>
+
 #include "simd/attention_native.h"
 
 namespace ropewalk {
@@ -43,12 +45,22 @@ namespace ropewalk {
 HWY_EXPORT(f32_attention_kernels);
 HWY_EXPORT(bf16_attention_kernels);
 
-bool native_bf16_attention() { return native_bf16_kernels() != nullptr; }
+namespace {
+std::atomic<const AttentionKernels*> bf16_set_for_test{nullptr};
+}
+
+std::vector<const AttentionKernels*> bf16_attention_sets() {
+  std::vector<const AttentionKernels*> sets = native_bf16_kernels();
+  sets.push_back(HWY_DYNAMIC_DISPATCH(bf16_attention_kernels)());
+  return sets;
+}
+
+void set_bf16_attention_for_test(const AttentionKernels* kernels) { bf16_set_for_test = kernels; }
 
 const AttentionKernels& attention_kernels(DType compute) {
   if (compute == DType::kF32) return *HWY_DYNAMIC_DISPATCH(f32_attention_kernels)();
-  if (const AttentionKernels* native = native_bf16_kernels(); native != nullptr) return *native;
-  return *HWY_DYNAMIC_DISPATCH(bf16_attention_kernels)();
+  if (const AttentionKernels* set = bf16_set_for_test; set != nullptr) return *set;
+  return *bf16_attention_sets().front();
 }
 
 }  // namespace ropewalk

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "ropewalk/dtype.h"
 
@@ -16,7 +17,6 @@ namespace ropewalk {
 inline constexpr int kKeyTile = 256;                 // keys of a tile: a multiple of every panel
 inline constexpr int kMaxPanel = 64;                 // columns of a panel, at most
 inline constexpr int kMaxLanes = 16;                 // partial sums kept for a row, at most
-inline constexpr int kMaxRowTile = 12;               // rows of a register tile, at most
 inline constexpr int kWeightStride = kKeyTile + 16;  // 4-byte elements between rows of weights; not a power of two: cache sets
 inline constexpr int kMaxHeadDim = 512;
 inline constexpr float kNoMaximum = -3.402823466e+38F;  // running maximum of a row that has seen no key
@@ -59,9 +59,11 @@ struct RowSource {
 // product does not mind, as long as q and k agree), so q and k are packed with the same RowRotation::begin, planes and
 // interleaved.
 struct AttentionKernels {
-  int row_tile;  // rows of a register tile
-  int panel;     // columns of a panel
-  int pair;      // values in one element: 1 (f32) or 2 (bf16)
+  const char* name;  // "f32", "bf16 emulated", "bf16 vdpbf16ps", "bf16 AMX"
+  int row_tile;      // rows of a register tile
+  int panel;         // columns of a panel
+  int pair;          // values in one element: 1 (f32) or 2 (bf16)
+  int depth_step;    // both products run over a multiple of so many elements: q, keys and values are filled up with 0 to it
 
   // One pass of scores and weights: t = c * (q.k) for the visible columns, weights = exp2(t - M), sums += weights; M is raised,
   // and everything that depends on it rescaled, where a t exceeds M + 8. Weights outside a register tile's visible columns stay
@@ -79,7 +81,7 @@ struct AttentionKernels {
   // [panels][depth][panel]; source.rows <= kKeyTile, filled up with 0 to a whole panel. bad[row] is set to 1 for a row with NaN
   // or infinity, which is packed as 0; true when there is one.
   bool (*pack_keys)(const RowSource& source, const RowRotation& rotation, void* out, uint8_t* bad);
-  // [panels of dims][kKeyTile / pair][panel], filled up to a whole pair. Elements that are NaN or infinite are packed
+  // [panels of dims][kKeyTile / pair][panel], filled up to a whole depth step. Elements that are NaN or infinite are packed
   // as 0 and bad[row] is set, as above.
   bool (*pack_values)(const RowSource& source, void* out, uint8_t* bad);
   // [rows][out_stride]; row r is multiplied by factor[r] after the rotation.
@@ -92,7 +94,10 @@ struct AttentionKernels {
 };
 
 // Elements of a row of packed q, and of a packed key tile and value tile.
-inline int packed_depth(const AttentionKernels& kernels, int dim) { return (dim + kernels.pair - 1) / kernels.pair; }
+inline int packed_depth(const AttentionKernels& kernels, int dim) {
+  const int step = kernels.pair * kernels.depth_step;
+  return (dim + step - 1) / step * kernels.depth_step;
+}
 inline int64_t packed_dim(const AttentionKernels& kernels, int dim) {
   return int64_t{(dim + kernels.panel - 1) / kernels.panel} * kernels.panel;
 }
@@ -103,9 +108,13 @@ inline int64_t packed_value_tile(const AttentionKernels& kernels, int dim) {
   return packed_dim(kernels, dim) * (kKeyTile / kernels.pair);
 }
 
-// The set for this machine. bf16: with vdpbf16ps where the processor has it; elsewhere the same code with that one instruction
-// emulated (slower than f32: meant for tests and for equal results, not for speed).
+// The set for this machine, the fastest first: for bf16 the matrix unit (AMX), then vdpbf16ps, then the same code with that one
+// instruction emulated (slower than f32: meant for tests and for equal results, not for speed).
 const AttentionKernels& attention_kernels(DType compute);
-bool native_bf16_attention();
+
+// For tests: every set that this machine can run under the SIMD target in force, and one of them put in the place of
+// attention_kernels(bf16). Null: the machine's own choice again.
+std::vector<const AttentionKernels*> bf16_attention_sets();
+void set_bf16_attention_for_test(const AttentionKernels* kernels);
 
 }  // namespace ropewalk

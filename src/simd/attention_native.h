@@ -1,11 +1,13 @@
-// The bf16 set with the processor's own dot product, which Debian's Highway does not know.
+// The bf16 sets with the processor's own instructions, which Debian's Highway does not know.
 #pragma once
+
+#include <vector>
 
 #include "simd/attention_kernels.h"
 
 namespace ropewalk {
 
-// Null where this build, this processor, or a forced SIMD target has none.
-const AttentionKernels* native_bf16_kernels();
+// The fastest first; empty where this build, this processor, or a forced SIMD target has none.
+std::vector<const AttentionKernels*> native_bf16_kernels();
 
 }  // namespace ropewalk

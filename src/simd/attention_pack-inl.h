@@ -161,6 +161,14 @@ HWY_INLINE void transpose4(const uint32_t* from, int stride, int depth, uint32_t
 #endif
 }
 
+// Elements of a row of `dim` values, filled up to a whole depth step.
+template <class P>
+constexpr int depth_of(int dim) {
+  constexpr int kStep = P::kPair * P::kDepthStep;
+  static_assert(kPanel % kStep == 0 || kStep <= 2);  // load_row fills up to a whole panel
+  return (dim + kStep - 1) / kStep * P::kDepthStep;
+}
+
 // A row ready for the first product: loaded, rotated, a bad one cleared.
 template <class P>
 HWY_INLINE bool prepare_row(const RowSource& source, const RowRotation& rotation, int row, float factor,
@@ -168,7 +176,6 @@ HWY_INLINE bool prepare_row(const RowSource& source, const RowRotation& rotation
   HWY_ALIGN float x[kRowBuffer];
   HWY_ALIGN float y[kRowBuffer];
   const bool bad = load_row(source, row, x);
-  const int depth = (source.dim + P::kPair - 1) / P::kPair;
   if (bad) std::fill(x, x + kRowBuffer, 0.0F);
   const float* ready = x;
   if (rotation.cos != nullptr) {
@@ -178,7 +185,7 @@ HWY_INLINE bool prepare_row(const RowSource& source, const RowRotation& rotation
     split_planes(rotation, x, y);
     ready = y;
   }
-  to_elements(P(), ready, depth, factor, to);
+  to_elements(P(), ready, depth_of<P>(source.dim), factor, to);
   return bad;
 }
 
@@ -188,7 +195,7 @@ bool pack_keys(const RowSource& source, const RowRotation& rotation, void* out, 
   static_assert(kPanel % 4 == 0);
   constexpr int kStride = kMaxHeadDim + 16;
   HWY_ALIGN Element rows[4 * kStride];
-  const int depth = (source.dim + P::kPair - 1) / P::kPair;
+  const int depth = depth_of<P>(source.dim);
   bool any = false;
   for (int row = 0; row < (source.rows + kPanel - 1) / kPanel * kPanel; row += 4) {
     Element* column = static_cast<Element*>(out) + int64_t{row / kPanel} * kPanel * depth + row % kPanel;
@@ -243,7 +250,7 @@ bool pack_values(const RowSource& source, void* out, uint8_t* bad) {
   bool any = false;
   const int panels = (source.dim + kPanel - 1) / kPanel;
   constexpr int64_t kPanelSize = int64_t{kKeyTile} / P::kPair * kPanel;
-  for (int row = 0; row < source.rows; row += P::kPair) {
+  for (int row = 0; row < depth_of<P>(source.rows) * P::kPair; row += P::kPair) {
     for (int r = 0; r < P::kPair; ++r) {
       const bool is_there = row + r < source.rows;
       const bool is_bad = is_there && load_row(source, row + r, x[r]);
@@ -299,9 +306,9 @@ void soft_cap(float* scores, int64_t count, float cap) {
 }
 
 template <class P>
-constexpr AttentionKernels make_kernels() {
-  return {kRows,         kPanel,       P::kPair,       score_weights<P>, scores<P>,   weights<P>,
-          accumulate<P>, pack_keys<P>, pack_values<P>, pack_queries<P>,  rows_to_f32, soft_cap};
+constexpr AttentionKernels make_kernels(const char* name) {
+  return {name,       kRows,         kPanel,       P::kPair,       P::kDepthStep,   score_weights<P>, scores<P>,
+          weights<P>, accumulate<P>, pack_keys<P>, pack_values<P>, pack_queries<P>, rows_to_f32,      soft_cap};
 }
 
 }  // namespace

@@ -49,13 +49,15 @@ using DU = hn::RebindToUnsigned<DF>;
 using VF = hn::Vec<DF>;
 constexpr int kLanes = static_cast<int>(HWY_LANES(float)) < kMaxLanes ? static_cast<int>(HWY_LANES(float)) : kMaxLanes;
 constexpr int kPanel = kVecs * kLanes;
-static_assert(kKeyTile % kPanel == 0 && kPanel <= kMaxPanel && kRows <= kMaxRowTile);
+static_assert(kKeyTile % kPanel == 0 && kPanel <= kMaxPanel);
 
 // ---- the two product types
 
 struct F32Product {
   using Element = float;
   static constexpr int kPair = 1;
+  static constexpr int kDepthStep = 1;
+  static constexpr int kWeightDegree = 5;
   static HWY_INLINE VF load(const float* p) { return hn::Load(DF(), p); }
   static HWY_INLINE VF broadcast(const float* p) { return hn::Set(DF(), *p); }
   static HWY_INLINE VF step(VF sum, VF a, VF b) { return hn::MulAdd(a, b, sum); }
@@ -66,6 +68,8 @@ struct Bf16Product {
   using Element = uint32_t;
   using VU = hn::Vec<DU>;
   static constexpr int kPair = 2;
+  static constexpr int kDepthStep = 1;
+  static constexpr int kWeightDegree = 3;
   static HWY_INLINE VU load(const uint32_t* p) { return hn::Load(DU(), p); }
   static HWY_INLINE VU broadcast(const uint32_t* p) { return hn::Set(DU(), *p); }
   static HWY_INLINE VF step(VF sum, VU a, VU b) { return dot2_bf16(sum, a, b); }
@@ -104,21 +108,31 @@ HWY_INLINE void clear(VF (&sum)[kRows][kV]) {
 
 // ---- the softmax
 
-// 2^x for x <= 9 with relative error below 1.7e-7, and 0 for x <= -125 (and NaN): the weight of a key 2^125 times lighter than
-// the heaviest. x = n + f with n the nearest integer, |f| <= 1/2; the polynomial is the minimax one of degree 5 for 2^f
-// (7.5e-8).
+// 2^x for x <= 9, and 0 for x <= -125 (and NaN): the weight of a key 2^125 times lighter than the heaviest. x = n + f with n
+// the nearest integer, |f| <= 1/2, and a minimax polynomial for 2^f: of degree 5 (relative error below 1.7e-7), or 3 (7.5e-5)
+// where the result is rounded to bf16 (2e-3).
+template <int kDegree = 5>
 HWY_INLINE VF weight_of(VF x) {
+  static_assert(kDegree == 3 || kDegree == 5);
   const DF df;
   const DI di;
   const VF shift = hn::Set(df, 12582912.0F);  // 1.5 * 2^23: after the sum the low bits of the mantissa are n
   const VF u = hn::Add(x, shift);
   const VF f = hn::Sub(x, hn::Sub(u, shift));
-  VF p = hn::Set(df, 0.0013276472F);
-  p = hn::MulAdd(p, f, hn::Set(df, 0.00967554133F));
-  p = hn::MulAdd(p, f, hn::Set(df, 0.0555071327F));
-  p = hn::MulAdd(p, f, hn::Set(df, 0.240221197F));
-  p = hn::MulAdd(p, f, hn::Set(df, 0.693146967F));
-  p = hn::MulAdd(p, f, hn::Set(df, 1.00000007F));
+  VF p;
+  if constexpr (kDegree == 5) {
+    p = hn::Set(df, 0.0013276472F);
+    p = hn::MulAdd(p, f, hn::Set(df, 0.00967554133F));
+    p = hn::MulAdd(p, f, hn::Set(df, 0.0555071327F));
+    p = hn::MulAdd(p, f, hn::Set(df, 0.240221197F));
+    p = hn::MulAdd(p, f, hn::Set(df, 0.693146967F));
+    p = hn::MulAdd(p, f, hn::Set(df, 1.00000007F));
+  } else {
+    p = hn::Set(df, 0.0551716691F);
+    p = hn::MulAdd(p, f, hn::Set(df, 0.242611122F));
+    p = hn::MulAdd(p, f, hn::Set(df, 0.693260985F));
+    p = hn::MulAdd(p, f, hn::Set(df, 0.999928074F));
+  }
   const auto scaled = hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, u)));
   return hn::IfThenElseZero(hn::Gt(x, hn::Set(df, -125.0F)), hn::BitCast(df, scaled));
 }
@@ -170,8 +184,8 @@ HWY_NOINLINE void raise_row(const RowBlock& block, int row, const float* t, int 
 }
 
 template <class P>
-HWY_NOINLINE void raise_rows(const RowBlock& block, int row, const float* t, int width, int from, int to) {
-  for (int r = 0; r < kRows; ++r) raise_row<P>(block, row + r, t + r * width, width, from, to);
+HWY_NOINLINE void raise_rows(const RowBlock& block, int row, int rows, const float* t, int width, int from, int to) {
+  for (int r = 0; r < rows; ++r) raise_row<P>(block, row + r, t + r * width, width, from, to);
 }
 
 // Weights of consecutive columns: stored as elements of the second product's A, and summed as stored (rounded), so that the
@@ -207,9 +221,9 @@ struct TileRange {
   int first, last;              // union
   int inner_first, inner_last;  // intersection
 };
-HWY_INLINE TileRange range_of(const RowBlock& block, int row) {
+HWY_INLINE TileRange range_of(const RowBlock& block, int row, int rows = kRows) {
   TileRange range{kKeyTile, 0, 0, kKeyTile};
-  for (int r = row; r < row + kRows; ++r) {
+  for (int r = row; r < row + rows; ++r) {
     if (block.first[r] < block.last[r]) {
       range.first = std::min(range.first, block.first[r]);
       range.last = std::max(range.last, block.last[r]);
@@ -220,19 +234,16 @@ HWY_INLINE TileRange range_of(const RowBlock& block, int row) {
   return range;
 }
 
-// kRows rows x kV vectors of columns from col0: scores, and at once their weights.
-template <class P, int kV, bool kMasked>
-HWY_NOINLINE void score_tile(const RowBlock& block, int row, const typename P::Element* panel, int col0, int from, float c) {
+// q.k of kR rows and kV vectors of columns from col0, as sums: scaled, hidden where a row does not see them, and turned into
+// weights.
+template <class P, int kR, int kV, bool kMasked>
+HWY_INLINE void weigh(VF (&t)[kR][kV], const RowBlock& block, int row, int col0, int from, float c) {
   const DF df;
   const DI di;
-  VF t[kRows][kV];
-  clear(t);
-  multiply<P, kV>(t, static_cast<const typename P::Element*>(block.q) + row * block.q_stride, block.q_stride, panel,
-                  block.depth);
   const VF scale = hn::Set(df, c);
   auto within = hn::Le(scale, scale);
   ROPEWALK_UNROLL
-  for (int r = 0; r < kRows; ++r) {
+  for (int r = 0; r < kR; ++r) {
     ROPEWALK_UNROLL
     for (int v = 0; v < kV; ++v) {
       t[r][v] = hn::Mul(t[r][v], scale);
@@ -249,23 +260,33 @@ HWY_NOINLINE void score_tile(const RowBlock& block, int row, const typename P::E
     within = hn::And(within, hn::Le(top, hn::Set(df, block.maximum[row + r] + 8.0F)));
   }
   if (HWY_UNLIKELY(!hn::AllTrue(df, within))) {
-    HWY_ALIGN float spilled[kRows * kV * kLanes];
+    HWY_ALIGN float spilled[kR * kV * kLanes];
     ROPEWALK_UNROLL
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < kR; ++r) {
       ROPEWALK_UNROLL
       for (int v = 0; v < kV; ++v) hn::Store(t[r][v], df, spilled + (r * kV + v) * kLanes);
     }
-    raise_rows<P>(block, row, spilled, kV * kLanes, from, col0);
+    raise_rows<P>(block, row, kR, spilled, kV * kLanes, from, col0);
   }
   auto* weights = static_cast<typename P::Element*>(block.weights) + int64_t{row} * kWeightStride + col0 / P::kPair;
   ROPEWALK_UNROLL
-  for (int r = 0; r < kRows; ++r) {
+  for (int r = 0; r < kR; ++r) {
     const VF m = hn::Set(df, block.maximum[row + r]);
     VF w[kV];
     ROPEWALK_UNROLL
-    for (int v = 0; v < kV; ++v) w[v] = weight_of(hn::Sub(t[r][v], m));
+    for (int v = 0; v < kV; ++v) w[v] = weight_of<P::kWeightDegree>(hn::Sub(t[r][v], m));
     store_weights<kV>(P(), w, weights + r * kWeightStride, block.sums + int64_t{row + r} * kMaxLanes);
   }
+}
+
+// kRows rows x kV vectors of columns from col0: scores, and at once their weights.
+template <class P, int kV, bool kMasked>
+HWY_NOINLINE void score_tile(const RowBlock& block, int row, const typename P::Element* panel, int col0, int from, float c) {
+  VF t[kRows][kV];
+  clear(t);
+  multiply<P, kV>(t, static_cast<const typename P::Element*>(block.q) + row * block.q_stride, block.q_stride, panel,
+                  block.depth);
+  weigh<P, kRows, kV, kMasked>(t, block, row, col0, from, c);
 }
 
 template <class P, bool kMasked>
@@ -355,7 +376,8 @@ void weights(const RowBlock& block, float* scores, int cols, bool keep_weights) 
     const VF m = hn::Set(df, block.maximum[row]);
     auto* to = static_cast<typename P::Element*>(block.weights) + int64_t{row} * kWeightStride;
     for (int i = 0; i < kKeyTile; i += kStep) {
-      const VF w[2] = {weight_of(hn::Sub(hn::Load(df, t + i), m)), weight_of(hn::Sub(hn::Load(df, t + i + kLanes), m))};
+      const VF w[2] = {weight_of<P::kWeightDegree>(hn::Sub(hn::Load(df, t + i), m)),
+                       weight_of<P::kWeightDegree>(hn::Sub(hn::Load(df, t + i + kLanes), m))};
       store_weights<2>(P(), w, to + i / P::kPair, sums);
     }
     if (!keep_weights) continue;

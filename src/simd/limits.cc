@@ -1,5 +1,6 @@
 #include "simd/limits.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "simd/fetch_ahead.h"
@@ -109,6 +110,30 @@ __attribute__((target("avx512f,avx512bf16"), noinline)) void dot_rounds(int64_t 
       : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
         "xmm12", "xmm13");
 }
+
+// Four sums, two left and two right sides, as in a kernel; all elements are pairs (1, 1).
+__attribute__((noinline)) void tile_rounds(int64_t rounds, float* out) {
+  alignas(64) uint8_t palette[64] = {1};
+  for (int i = 0; i < 8; ++i) {
+    palette[16 + 2 * i] = 64;  // bytes of a row
+    palette[48 + i] = 16;      // rows
+  }
+  alignas(64) uint32_t ones[16 * 16];
+  std::fill(std::begin(ones), std::end(ones), 0x3f803f80U);
+  asm volatile(
+      "ldtilecfg (%2)\n\t"
+      "tilezero %%tmm0\n\t tilezero %%tmm1\n\t tilezero %%tmm2\n\t tilezero %%tmm3\n\t"
+      "tileloadd (%3,%4,1), %%tmm4\n\t tileloadd (%3,%4,1), %%tmm5\n\t"
+      "tileloadd (%3,%4,1), %%tmm6\n\t tileloadd (%3,%4,1), %%tmm7\n\t"
+      "1:\n\t"
+      "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+      "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+      "sub $1, %0\n\t jnz 1b\n\t"
+      "tilestored %%tmm3, (%1,%4,1)\n\t tilerelease\n\t"
+      : "+r"(rounds)
+      : "r"(out), "r"(palette), "r"(ones), "r"(int64_t{64})
+      : "cc", "memory");
+}
 #endif
 
 }  // namespace
@@ -130,17 +155,26 @@ double multiply_add_f32(int64_t rounds, float& sink) {
   return operations;
 }
 
+Bf16Unit bf16_unit() {
+  if (has_amx_bf16()) return {"tdpbf16ps", 4 * 16 * 16 * 64, 32};
+  if (has_bf16_dot()) return {"vdpbf16ps", 12 * 16 * 4, 2};
+  return {};
+}
+
 double dot_bf16(int64_t rounds, float& sink) {
-#if defined(__x86_64__)
-  if (rounds > 0 && has_bf16_dot()) {
-    float out[16];
-    dot_rounds(rounds, out);
-    sink = out[0];
-    return 4.0 * 16 * 12 * static_cast<double>(rounds);
-  }
-#endif
+  const Bf16Unit unit = bf16_unit();
   sink = 0;
-  return 0;
+  if (rounds <= 0 || unit.instruction == nullptr) return 0;
+#if defined(__x86_64__)
+  alignas(64) float out[16 * 16];
+  if (has_amx_bf16()) {
+    tile_rounds(rounds, out);
+  } else {
+    dot_rounds(rounds, out);
+  }
+  sink = out[0];
+#endif
+  return unit.operations * static_cast<double>(rounds);
 }
 
 }  // namespace ropewalk

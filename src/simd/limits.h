@@ -20,8 +20,17 @@ void scale_in_place(std::span<float> values, float factor);
 // where b = 0.5 + 0.001 * lanes; it tends to 24 b.
 double multiply_add_f32(int64_t rounds, float& sink);
 
-// The same with vdpbf16ps, 4 operations for each 32-bit lane. `sink` receives 2 * rounds (exact up to 2^24). Precondition:
-// has_bf16_dot(); else it does nothing and returns 0.
+// The processor's fastest instruction for products in bf16, and what a round of dot_bf16 does with it: operations, and what is
+// added to one lane.
+struct Bf16Unit {
+  const char* instruction = nullptr;  // "tdpbf16ps" (AMX), "vdpbf16ps" (AVX512_BF16), or null: none
+  double operations = 0;
+  float sum = 0;
+};
+Bf16Unit bf16_unit();
+
+// The same with that instruction. Returns the operations done; `sink` receives bf16_unit().sum * rounds (exact up to 2^24).
+// Without such an instruction it does nothing and returns 0.
 double dot_bf16(int64_t rounds, float& sink);
 
 }  // namespace ropewalk

@@ -3,6 +3,12 @@
 #include <hwy/highway.h>
 #include <hwy/targets.h>
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 namespace ropewalk {
 namespace {
 
@@ -29,6 +35,31 @@ std::string simd_target_in_use() {
 bool has_bf16_dot() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return false;
+#endif
+}
+
+bool has_amx_bf16() {
+#if defined(__x86_64__) && defined(__linux__)
+  static const bool allowed = [] {
+    constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+    constexpr int kTileData = 18;               // XFEATURE_XTILEDATA
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+    constexpr unsigned kAmxBf16 = 1U << 22, kAmxTile = 1U << 24;
+    if ((d & kAmxBf16) == 0 || (d & kAmxTile) == 0) return false;
+    return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  }();
+  return allowed;
+#else
+  return false;
+#endif
+}
+
+bool bf16_pays() {
+#if defined(__x86_64__)
+  return has_bf16_dot() && (has_amx_bf16() || __builtin_cpu_is("amd") != 0);
 #else
   return false;
 #endif

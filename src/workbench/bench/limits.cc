@@ -112,7 +112,7 @@ Result<void> add_limit_row(const BenchOptions& options, const Limit& limit, std:
 
 }  // namespace
 
-bool has_native_bf16() { return has_bf16_dot(); }
+bool has_native_bf16() { return bf16_unit().instruction != nullptr; }
 
 Result<Limit> read_limit(const BenchOptions& options) {
   ROPEWALK_TRY(const std::shared_ptr<Blocks> blocks, Blocks::make(options));
@@ -161,11 +161,12 @@ Limit f32_limit(const BenchOptions& options) {
 }
 
 Limit bf16_limit(const BenchOptions& options) {
-  if (!has_bf16_dot()) return f32_limit(options);
+  if (!has_native_bf16()) return f32_limit(options);
   return {"bf16_gflop_per_s", "GFLOP/s", [threads = options.threads] { return register_rate(threads, dot_bf16); },
           [] {
             float sum = 0;
-            return dot_bf16(1000, sum) == 4.0 * 16 * 12 * 1000 && sum == 2000;
+            const Bf16Unit unit = bf16_unit();
+            return dot_bf16(1000, sum) == 1000 * unit.operations && sum == 1000 * unit.sum;
           }};
 }
 
@@ -185,8 +186,9 @@ Result<BenchReport> bench_stream(const BenchOptions& options, const Control& con
 Result<BenchReport> bench_peak(const BenchOptions& options, const Control& control) {
   BenchReport report;
   ROPEWALK_CHECK_OK(add_limit_row(options, f32_limit(options), "f32", 0, control, report));
-  if (has_bf16_dot()) ROPEWALK_CHECK_OK(add_limit_row(options, bf16_limit(options), "bf16", 0, control, report));
+  if (has_native_bf16()) ROPEWALK_CHECK_OK(add_limit_row(options, bf16_limit(options), "bf16", 0, control, report));
   for (BenchRow& row : report.rows) row.setup["simd"] = simd_target_in_use();
+  if (has_native_bf16()) report.rows.back().setup["instruction"] = bf16_unit().instruction;
   return report;
 }
 
