@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <optional>
@@ -32,7 +33,7 @@ struct Subject {
 
 int64_t length_of(const VectorsRequest& request) {
   const int64_t last = *std::max_element(request.positions.begin(), request.positions.end());
-  return std::max<int64_t>(last, 0) + 1;
+  return std::clamp<int64_t>(last, 0, std::numeric_limits<int64_t>::max() - 1) + 1;
 }
 
 Result<Subject> from_setting(const VectorsRequest& request, const Setting& setting) {

@@ -6,6 +6,11 @@
 #include "base/fail.h"
 
 namespace ropewalk {
+namespace {
+
+constexpr int64_t kMaxElements = int64_t{1} << 40;  // more than any memory holds
+
+}  // namespace
 
 std::vector<int64_t> positions_from_mask(std::span<const uint8_t> mask) {
   std::vector<int64_t> positions;
@@ -22,11 +27,23 @@ std::vector<int32_t> padding_segments(std::span<const uint8_t> mask) {
 
 Result<PackedRow> positions_packed(std::span<const int64_t> lengths) {
   PackedRow row;
+  int64_t total = 0;
   for (size_t d = 0; d < lengths.size(); ++d) {
     if (lengths[d] < 0) {
       return fail(ErrorCode::kInvalidArgument, "[positions] expected the length of document {} to be at least 0, but got {}", d,
                   lengths[d]);
     }
+    if (lengths[d] > kMaxElements - total)
+      return fail(ErrorCode::kTooLarge, "[positions] documents 0 to {} are together larger than memory", d);
+    total += lengths[d];
+  }
+  try {
+    row.positions.reserve(static_cast<size_t>(total));
+    row.segments.reserve(static_cast<size_t>(total));
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::kTooLarge, "[positions] no memory for {} packed tokens", total);
+  }
+  for (size_t d = 0; d < lengths.size(); ++d) {
     for (int64_t m = 0; m < lengths[d]; ++m) {
       row.positions.push_back(m);
       row.segments.push_back(static_cast<int32_t>(d));
@@ -39,8 +56,9 @@ Result<DraftTree> positions_tree(int64_t cached, std::span<const int32_t> parent
   if (cached < 0)
     return fail(ErrorCode::kInvalidArgument, "[positions] expected a number of cached tokens >= 0, but got {}", cached);
   const auto tokens = static_cast<int64_t>(parent.size());
+  if (cached > kMaxElements) return fail(ErrorCode::kTooLarge, "[positions] {} cached tokens are larger than memory", cached);
   const int64_t keys = cached + tokens;
-  if (tokens > 0 && keys > (int64_t{1} << 40) / tokens) {
+  if (tokens > 0 && keys > kMaxElements / tokens) {
     return fail(ErrorCode::kTooLarge, "[positions] a mask of {} tokens and {} keys is larger than memory", tokens, keys);
   }
   DraftTree tree;

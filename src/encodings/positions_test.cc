@@ -41,6 +41,8 @@ TEST(Positions, pos_packed_documents) {
   EXPECT_THAT(positions_packed(with_empty).value().segments, ElementsAre(0, 2, 2));
   const int64_t bad[] = {3, -1};
   EXPECT_THAT(positions_packed(bad).error().message(), HasSubstr("-1"));
+  const std::vector<int64_t> endless = {INT64_MAX, INT64_MAX};
+  EXPECT_EQ(positions_packed(endless).error().code(), ErrorCode::kTooLarge);
 }
 
 // pos-draft-tree: the position is the depth; a token sees the cache and its own ancestors.
