@@ -182,6 +182,24 @@ TEST(Attention, ScoreAndValueTerms) {
   }
 }
 
+// pre-bf16-bias: four keys 8190 to 8193 away under a slope of 1/4. In bf16 all four biases are -2048; they are kept in f32 also
+// where the products are bf16, so neighbouring weights differ by exp(1/4).
+TEST(Attention, pre_bf16_bias) {
+  Problem p = problem(1, 4, 2, 1, 16, 4);
+  fill(p);
+  std::fill(p.q.begin(), p.q.end(), 0.0F);
+  for (size_t i = 0; i < p.v.size(); ++i) p.v[i] = i % 5 == 0 ? 1.0F : 0.0F;
+  p.q_pos = {10000};
+  p.k_pos = {1807, 1808, 1809, 1810};
+  connect(p);
+  const DistanceBias bias;  // of head 1: 1/4
+  p.in.score = &bias;
+  expect_reference(p, 4097);
+  p.options.compute = DType::kBF16;
+  const std::vector<float> out = run(p);
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(out[5 + i] / out[4 + i], std::exp(0.25), 0.01) << i;
+}
+
 TEST(Attention, PairMapWithTwoSides) {
   for (const int64_t queries : {int64_t{2}, int64_t{400}}) {
     for (const int64_t window : {1, 100, 256, 5000}) {
