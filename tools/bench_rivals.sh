@@ -9,7 +9,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
 for argument in "$@"; do
   [[ $argument != --help && $argument != -h ]] || exec python3 "$root/tools/bench_rivals.py" --help
 done
-python3 -m pip --version >/dev/null 2>&1 && python3 -c 'import venv, ensurepip' 2>/dev/null || need python3 python3-pip python3-venv ca-certificates
+if ! python3 -m pip --version >/dev/null 2>&1 || ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
+  need python3 python3-pip python3-venv ca-certificates
+fi
 "$root/scripts/build.sh"
 "$root/scripts/fetch_models.sh"
 exec python3 "$root/tools/bench_rivals.py" --cache "$cache" --root "$root" "$@"

@@ -14,8 +14,8 @@ std::string simd_target_in_use();                   // the first of the supporte
 // The processor and the operating system offer AVX512_BF16 (vdpbf16ps).
 bool has_bf16_dot();
 
-// The processor has tiles for bf16 products (AMX: tdpbf16ps) and the operating system lets this process use them: it is asked on
-// the first call.
+// The processor has tiles for bf16 products (AMX: tdpbf16ps) and the operating system lets this process use them: it is asked
+// on the first call.
 bool has_amx_bf16();
 
 // Products in bf16 are faster than in f32 here. vdpbf16ps alone is not a reason: it runs at twice the rate of f32 on AMD's
