@@ -139,6 +139,11 @@ Result<Vectors> make_vectors(const VectorsRequest& request) {
     for (const int64_t m : v.positions)
       v.schedules.push_back(subject.layer.pairs->schedule(subject.layer.pairs->choose({m, m}, {m, m}).side[0]));
   }
+  if (subject.layer.pairs != nullptr && !subject.layer.pairs->name().empty()) {
+    return fail(ErrorCode::kUnsupported,
+                "[vectors] {}: expected a setting whose positions belong to tokens, but got one where they depend on the pair",
+                subject.setting);
+  }
   const size_t rows = v.positions.size();
   for (size_t r = 0; r < rows; ++r) v.q.push_back(draw(request.seed, r, v.head_dim));
   for (size_t r = 0; r < rows; ++r) {

@@ -11,16 +11,18 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "ropewalk/rotary.h"
 
 namespace ropewalk {
 
-// Point 1. x [T][C], in place.
+// Point 1. x [T][C], in place; C is the width that the term was made for. Errors: kInvalidArgument, a position that has no
+// encoding. Thread-safe.
 class ROPEWALK_API InputTerm {
  public:
   virtual ~InputTerm() = default;
-  virtual void apply(std::span<const int64_t> positions, float* x, int64_t width) const = 0;
+  virtual Result<void> apply(std::span<const int64_t> positions, float* x, int64_t width) const = 0;
 };
 
 // A rectangle of the score matrix of one query head: queries are rows, keys are columns.
@@ -36,10 +38,24 @@ struct ScoreTile {
   double scale = 1;  // the softmax scale, which content-bearing terms share
 };
 
+// What a term was made for; 0 = any.
+struct TermShape {
+  int heads = 0;
+  int dim = 0;  // of a query and key, or of a value
+};
+
+class DistanceTerm;
+
 // Point 3. One virtual call a tile, so attention keeps O(T) memory with every encoding. Thread-safe.
 class ROPEWALK_API ScoreTerm {
  public:
   virtual ~ScoreTerm() = default;
+  virtual TermShape shape() const { return {}; }
+  // Called once before the tiles of a call, with the least and the largest d = m - n among its pairs: tables by distance are
+  // made here. Errors: kTooLarge.
+  virtual Result<void> prepare(int64_t least, int64_t largest) const;
+  // The term itself where it depends on the head and on d = m - n alone; else null.
+  virtual const DistanceTerm* by_distance() const { return nullptr; }
   // scores[r * stride + c] += term, in the units of scaled scores (after scale and soft cap, before the softmax).
   virtual void add(const ScoreTile& tile, float* scores, int64_t stride) const = 0;
   // The same in double, for the reference; the default calls the float form.
@@ -48,10 +64,22 @@ class ROPEWALK_API ScoreTerm {
   virtual bool near_to_far() const { return false; }    // wants the tiles of a row from near keys to far ones
 };
 
+// A score term of the head and the distance d = m - n alone: b_h(d). Attention tabulates it once a call (H rows of as many
+// distances as occur) and adds it where scores are formed, at next to no cost.
+class ROPEWALK_API DistanceTerm : public ScoreTerm {
+ public:
+  // out[i] = b_head(first + i). -infinity hides a pair; NaN makes the row of a query that sees it NaN.
+  virtual void fill(int head, int heads, int64_t first, std::span<double> out) const = 0;
+  const DistanceTerm* by_distance() const final { return this; }
+  void add(const ScoreTile& tile, float* scores, int64_t stride) const final;
+  void add(const ScoreTile& tile, double* scores, int64_t stride) const final;
+};
+
 // Point 4. Thread-safe.
 class ROPEWALK_API ValueTerm {
  public:
   virtual ~ValueTerm() = default;
+  virtual TermShape shape() const { return {}; }
   // out[r * out_stride + j] += sum over the tile's columns c of weights[r * stride + c] * term(q_pos[r], k_pos[c])[j].
   // Weights are not normalised yet: attention divides the sum at the end.
   virtual void add(const ScoreTile& tile, const float* weights, int64_t stride, float* out, int64_t out_stride) const = 0;
@@ -84,6 +112,8 @@ class ROPEWALK_API PairMap {
 
   // The first position after m at which queries may be treated differently (a block of queries never crosses it).
   virtual int64_t next_edge(int64_t m) const = 0;
+  // Names the map of positions and the borders: maps of one name that use the same schedules act alike. Empty for the identity.
+  virtual std::string name() const { return {}; }
 };
 
 // What acts in one attention layer. Any part may be absent.

@@ -46,6 +46,12 @@ class Attention {
     plan_.sides = &sides_;
     plan_.block = block_;
     plan_.packs_itself = shape_.queries <= block_;
+    if (in_.score != nullptr) {
+      const PosRange distances = distances_of(in_);
+      ROPEWALK_CHECK_OK(in_.score->prepare(distances.first, distances.last));
+    }
+    ROPEWALK_CHECK_OK(bias_.make(in_, shape_, visibility_.tiles(), threads_));
+    if (!bias_.empty()) plan_.bias = &bias_;
     if (!plan_.packs_itself) ROPEWALK_CHECK_OK(pack_values());
     for (const QueryRun& run : sides_.runs()) {
       ROPEWALK_CHECK_OK(sides_.prepare(run, threads_));
@@ -178,6 +184,7 @@ class Attention {
   Sides sides_;
   Threads threads_;
   AttentionPlan plan_;
+  BiasTable bias_;
   AlignedBuffer<float> values_;
   AlignedBuffer<uint8_t> bad_keys_, bad_values_;
   std::vector<AttentionWorker> workers_;

@@ -57,6 +57,15 @@ Result<void> check_options(std::string_view who, const AttentionOptions& options
   return {};
 }
 
+// A term with tables of its own must have been made for as many heads, and for heads of this size.
+Result<void> check_term(std::string_view who, const char* what, const TermShape& term, int heads, int dim) {
+  if (term.heads != 0 && term.heads != heads)
+    return invalid("[{}] {} term: expected one made for {} heads, but got one for {}", who, what, heads, term.heads);
+  if (term.dim != 0 && term.dim != dim)
+    return invalid("[{}] {} term: expected one made for heads of {}, but got one for {}", who, what, dim, term.dim);
+  return {};
+}
+
 }  // namespace
 
 Result<void> check_schedule(std::string_view who, const RotarySchedule& schedule, int dim) {
@@ -118,6 +127,8 @@ Result<AttentionShape> check_attention(std::string_view who, const AttentionInpu
     return invalid("[{}] k_rotated: expected the schedule that keys were rotated by in `rotary`, but got none", who);
   }
   if (inputs.rotary != nullptr) ROPEWALK_CHECK_OK(check_schedule(who, *inputs.rotary, q.dim));
+  if (inputs.score != nullptr) ROPEWALK_CHECK_OK(check_term(who, "score", inputs.score->shape(), q.heads, q.dim));
+  if (inputs.value != nullptr) ROPEWALK_CHECK_OK(check_term(who, "value", inputs.value->shape(), q.heads, v.dim));
 
   AttentionShape shape;
   shape.queries = q.tokens;
@@ -129,6 +140,13 @@ Result<AttentionShape> check_attention(std::string_view who, const AttentionInpu
   shape.value_dim = v.dim;
   shape.scale = options.scale > 0 ? options.scale : 1 / std::sqrt(static_cast<double>(q.dim));
   return shape;
+}
+
+PosRange distances_of(const AttentionInputs& inputs) {
+  if (inputs.q_pos.empty() || inputs.k_pos.empty()) return {};
+  const auto [q_low, q_high] = std::minmax_element(inputs.q_pos.begin(), inputs.q_pos.end());
+  const auto [k_low, k_high] = std::minmax_element(inputs.k_pos.begin(), inputs.k_pos.end());
+  return {*q_low - *k_high, *q_high - *k_low};
 }
 
 }  // namespace ropewalk

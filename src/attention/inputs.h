@@ -23,6 +23,9 @@ struct AttentionShape {
 Result<AttentionShape> check_attention(std::string_view who, const AttentionInputs& inputs, const AttentionOptions& options,
                                        const HeadsView& out);
 
+// The least and the largest d = m - n of any query and key; both 0 when there are none.
+PosRange distances_of(const AttentionInputs& inputs);
+
 // A schedule that fits a head of `dim`.
 Result<void> check_schedule(std::string_view who, const RotarySchedule& schedule, int dim);
 

@@ -220,6 +220,10 @@ Result<void> attention_reference(const AttentionInputs& inputs, const AttentionO
   if (out.dtype != DType::kF32) {
     return fail(ErrorCode::kInvalidArgument, "[attention_reference] out: expected f32, but got {}", to_string(out.dtype));
   }
+  if (inputs.score != nullptr) {
+    const PosRange distances = distances_of(inputs);
+    ROPEWALK_CHECK_OK(inputs.score->prepare(distances.first, distances.last));
+  }
   Reference reference(inputs, options, shape);
   for (int64_t i = 0; i < shape.queries; ++i) {
     for (int h = 0; h < shape.heads; ++h) {

@@ -62,6 +62,7 @@ Result<AttentionWorker> AttentionWorker::make(const AttentionPlan& plan) {
       for (int s = 0; s < sides; ++s) worker.key_slots_[s] = take(packed_key_tile(kernels, shape.dim));
       worker.value_slot_ = take(packed_value_tile(kernels, shape.value_dim));
     }
+    worker.bias_ = reinterpret_cast<const float**>(take(plan.bias == nullptr ? 0 : 2 * rows));  // pointers: 8 bytes
     worker.first_ = reinterpret_cast<int32_t*>(take(rows));
     worker.last_ = reinterpret_cast<int32_t*>(take(rows));
     worker.query_first_ = reinterpret_cast<int32_t*>(take(plan.block));
@@ -175,6 +176,19 @@ void AttentionWorker::set_row_ranges() {
   }
 }
 
+void AttentionWorker::set_row_biases(int64_t tile) {
+  const AttentionInputs& in = *plan_->inputs;
+  const int group = plan_->shape.group;
+  const int64_t first_key = in.k_pos[static_cast<size_t>(tile * kKeyTile)];
+  int row = 0;
+  for (int64_t i = begin_; i < end_; ++i) {
+    for (int h = 0; h < group; ++h, ++row) {
+      bias_[row] = plan_->bias->row(head_ * group + h, in.q_pos[static_cast<size_t>(i)], first_key);
+    }
+  }
+  for (; row < rows_.rows; ++row) bias_[row] = bias_[row - 1];
+}
+
 void AttentionWorker::run(int head, int64_t begin, int64_t end, int64_t first_tile, int64_t last_tile) {
   start(head, begin, end);
   for (int64_t t = last_tile - 1; t >= first_tile; --t) tile(t);
@@ -192,12 +206,18 @@ void AttentionWorker::tile(int64_t tile) {
   }
   const PairMap::Choice choice = plan_->sides->choose(range_, tile);
   const int cols = static_cast<int>(visibility.tile_keys(tile));
+  const bool tabled = in.score != nullptr && plan_->bias != nullptr && plan_->bias->consecutive(tile);
   const bool general = kind == Visibility::Kind::kMixed || choice.sides == 2 || plan_->options->softcap > 0 ||
-                       in.score != nullptr || in.value != nullptr;
+                       (in.score != nullptr && !tabled) || in.value != nullptr;
   if (general) {
     general_weights(tile, choice, kind, cols);
   } else {
     rows_.q = queries(choice.side[0]);
+    rows_.bias = nullptr;
+    if (tabled) {
+      set_row_biases(tile);
+      rows_.bias = bias_;
+    }
     const double scale = plan_->sides->side(choice.side[0]).scale;
     plan_->kernels->score_weights(rows_, keys(0, choice.side[0], tile), static_cast<float>(scale * kLog2e));
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "attention/bias_table.h"
 #include "attention/inputs.h"
 #include "attention/sides.h"
 #include "attention/visibility.h"
@@ -22,6 +23,7 @@ struct AttentionPlan {
   const Sides* sides = nullptr;
   int64_t block = 1;  // queries of a block, at most
   bool packs_itself = false;
+  const BiasTable* bias = nullptr;    // of a score term that depends on the distance alone
   const float* values = nullptr;      // [Hkv][tiles][packed_value_tile]
   const uint8_t* bad_keys = nullptr;  // [Hkv][tiles * kKeyTile]: NaN or infinity inside
   const uint8_t* bad_values = nullptr;
@@ -56,6 +58,7 @@ class AttentionWorker {
   void add_terms(int64_t tile, int cols, bool values);
   void collect_bad(int64_t tile, Visibility::Kind kind);
   void set_row_ranges();
+  void set_row_biases(int64_t tile);
   const void* queries(uint64_t side);
   const void* keys(int slot, uint64_t side, int64_t tile);
   const void* values(int64_t tile);
@@ -74,7 +77,8 @@ class AttentionWorker {
   float* poison_ = nullptr;       // [rows][Dv]: what NaN and infinity in values add
   float* key_slots_[2] = {};      // packs_itself
   float* value_slot_ = nullptr;
-  int32_t* first_ = nullptr;  // [rows]
+  const float** bias_ = nullptr;  // [rows]
+  int32_t* first_ = nullptr;      // [rows]
   int32_t* last_ = nullptr;
   int32_t* query_first_ = nullptr;  // [queries]
   int32_t* query_last_ = nullptr;

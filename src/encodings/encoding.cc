@@ -1,9 +1,44 @@
 // Defaults of the encoding seams (ropewalk/encoding.h).
 #include "ropewalk/encoding.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace ropewalk {
+namespace {
+
+// A row of a tile whose keys are consecutive, as nearly all are, takes one call; any other row one for each key.
+template <class T>
+void add_by_distance(const DistanceTerm& term, const ScoreTile& tile, T* scores, int64_t stride) {
+  const size_t cols = tile.k_pos.size();
+  if (cols == 0) return;
+  bool consecutive = true;
+  for (size_t c = 1; c < cols; ++c) consecutive = consecutive && tile.k_pos[c] == tile.k_pos[c - 1] + 1;
+  std::vector<double> biases(cols);
+  for (size_t r = 0; r < tile.q_pos.size(); ++r) {
+    T* row = scores + static_cast<int64_t>(r) * stride;
+    if (consecutive) {
+      term.fill(tile.head, tile.heads, tile.q_pos[r] - tile.k_pos[cols - 1], biases);
+      std::reverse(biases.begin(), biases.end());
+    } else {
+      for (size_t c = 0; c < cols; ++c) {
+        term.fill(tile.head, tile.heads, tile.q_pos[r] - tile.k_pos[c], std::span(biases).subspan(c, 1));
+      }
+    }
+    for (size_t c = 0; c < cols; ++c) row[c] += static_cast<T>(biases[c]);
+  }
+}
+
+}  // namespace
+
+Result<void> ScoreTerm::prepare(int64_t, int64_t) const { return {}; }
+
+void DistanceTerm::add(const ScoreTile& tile, float* scores, int64_t stride) const {
+  add_by_distance(*this, tile, scores, stride);
+}
+void DistanceTerm::add(const ScoreTile& tile, double* scores, int64_t stride) const {
+  add_by_distance(*this, tile, scores, stride);
+}
 
 void ScoreTerm::add(const ScoreTile& tile, double* scores, int64_t stride) const {
   const auto rows = static_cast<int64_t>(tile.q_pos.size());

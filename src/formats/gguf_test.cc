@@ -1,5 +1,6 @@
 #include "formats/gguf.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -176,7 +177,7 @@ TEST(Gguf, ShapesThatWrapAreRefused) {
 
 TEST(Gguf, FindsAnOverlapAmongManyTensors) {
   GgufBuilder b;
-  for (int i = 0; i < 20000; ++i) b.tensor("t" + std::to_string(i), {8}, 0, zeros(32));
+  for (int i = 0; i < 20000; ++i) b.tensor(fmt::format("t{}", i), {8}, 0, zeros(32));
   std::string bytes = b.build();
   const auto start = std::chrono::steady_clock::now();
   ASSERT_TRUE(GgufFile::parse(as_bytes(bytes), "m"));

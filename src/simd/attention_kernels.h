@@ -33,6 +33,9 @@ struct RowBlock {
   int64_t out_stride = 0;    // a multiple of the panel
   float* maximum = nullptr;  // [rows] M, an integer in log2 units, so that a change of it scales by a power of two: exactly
   float* sums = nullptr;     // [rows][kMaxLanes] partial sums of the weights
+  // Null, or [rows]: bias[r][col], in log2 units, is added to the score of a column of the tile. A row of it may be read to
+  // the end of the last panel.
+  const float* const* bias = nullptr;
   const int32_t* first = nullptr;  // [rows] a row sees the columns [first, last) of the current tile; first >= last: none
   const int32_t* last = nullptr;
 };
@@ -65,9 +68,9 @@ struct AttentionKernels {
   int pair;          // values in one element: 1 (f32) or 2 (bf16)
   int depth_step;    // both products run over a multiple of so many elements: q, keys and values are filled up with 0 to it
 
-  // One pass of scores and weights: t = c * (q.k) for the visible columns, weights = exp2(t - M), sums += weights; M is raised,
-  // and everything that depends on it rescaled, where a t exceeds M + 8. Weights outside a register tile's visible columns stay
-  // unwritten.
+  // One pass of scores and weights: t = c * (q.k) + bias for the visible columns, weights = exp2(t - M), sums += weights; M is
+  // raised, and everything that depends on it rescaled, where a t exceeds M + 8. Weights outside a register tile's visible
+  // columns stay unwritten.
   void (*score_weights)(const RowBlock& block, const void* keys, float c);
   // The general way, first half: scores[r][col] = c * (q.k) for columns [0, cols), stride kWeightStride, rounded up to whole
   // vectors.

@@ -179,7 +179,7 @@ HWY_INLINE void scores_of(const RowBlock& block, int row, int rows, const uint32
   }
 }
 
-template <int kV, bool kMasked>
+template <int kV, bool kMasked, bool kBias>
 HWY_NOINLINE void weigh_tiles(const float* scores, const RowBlock& block, int row, int rows, int col0, int from, float c) {
   constexpr int kR = 4;
   for (int r = 0; r < rows; r += kR) {
@@ -189,12 +189,12 @@ HWY_NOINLINE void weigh_tiles(const float* scores, const RowBlock& block, int ro
       ROPEWALK_UNROLL
       for (int v = 0; v < kV; ++v) t[i][v] = hn::Load(DF(), scores + (r + i) * kPanel + v * kLanes);
     }
-    weigh<AmxProduct, kR, kV, kMasked>(t, block, row + r, col0, from, c);
+    weigh<AmxProduct, kR, kV, kMasked, kBias>(t, block, row + r, col0, from, c);
   }
 }
 
-void amx_score_weights(const RowBlock& block, const void* keys, float c) {
-  const TileSession session;
+template <bool kBias>
+void score_tiles(const RowBlock& block, const void* keys, float c) {
   HWY_ALIGN float scores[kPairRows * kPanel];
   const auto* panels = static_cast<const uint32_t*>(keys);
   const TileRange all = range_of(block, 0, block.rows);
@@ -210,14 +210,19 @@ void amx_score_weights(const RowBlock& block, const void* keys, float c) {
       scores_of(block, row, rows, panel, half ? kPanel / 2 : kPanel, scores, kPanel);
       const bool inside = range.inner_first <= col0 && range.inner_last >= col0 + (half ? kPanel / 2 : kPanel);
       if (half) {
-        inside ? weigh_tiles<2, false>(scores, block, row, rows, col0, from, c)
-               : weigh_tiles<2, true>(scores, block, row, rows, col0, from, c);
+        inside ? weigh_tiles<2, false, kBias>(scores, block, row, rows, col0, from, c)
+               : weigh_tiles<2, true, kBias>(scores, block, row, rows, col0, from, c);
       } else {
-        inside ? weigh_tiles<4, false>(scores, block, row, rows, col0, from, c)
-               : weigh_tiles<4, true>(scores, block, row, rows, col0, from, c);
+        inside ? weigh_tiles<4, false, kBias>(scores, block, row, rows, col0, from, c)
+               : weigh_tiles<4, true, kBias>(scores, block, row, rows, col0, from, c);
       }
     }
   }
+}
+
+void amx_score_weights(const RowBlock& block, const void* keys, float c) {
+  const TileSession session;
+  block.bias == nullptr ? score_tiles<false>(block, keys, c) : score_tiles<true>(block, keys, c);
 }
 
 void amx_scores(const RowBlock& block, const void* keys, int cols, float c, float* to) {

@@ -236,7 +236,7 @@ HWY_INLINE TileRange range_of(const RowBlock& block, int row, int rows = kRows) 
 
 // q.k of kR rows and kV vectors of columns from col0, as sums: scaled, hidden where a row does not see them, and turned into
 // weights.
-template <class P, int kR, int kV, bool kMasked>
+template <class P, int kR, int kV, bool kMasked, bool kBias>
 HWY_INLINE void weigh(VF (&t)[kR][kV], const RowBlock& block, int row, int col0, int from, float c) {
   const DF df;
   const DI di;
@@ -246,7 +246,11 @@ HWY_INLINE void weigh(VF (&t)[kR][kV], const RowBlock& block, int row, int col0,
   for (int r = 0; r < kR; ++r) {
     ROPEWALK_UNROLL
     for (int v = 0; v < kV; ++v) {
-      t[r][v] = hn::Mul(t[r][v], scale);
+      if constexpr (kBias) {
+        t[r][v] = hn::MulAdd(t[r][v], scale, hn::LoadU(df, block.bias[row + r] + col0 + v * kLanes));
+      } else {
+        t[r][v] = hn::Mul(t[r][v], scale);
+      }
       if constexpr (kMasked) {
         const auto column = hn::Iota(di, col0 + v * kLanes);
         const auto hidden =
@@ -280,28 +284,28 @@ HWY_INLINE void weigh(VF (&t)[kR][kV], const RowBlock& block, int row, int col0,
 }
 
 // kRows rows x kV vectors of columns from col0: scores, and at once their weights.
-template <class P, int kV, bool kMasked>
+template <class P, int kV, bool kMasked, bool kBias>
 HWY_NOINLINE void score_tile(const RowBlock& block, int row, const typename P::Element* panel, int col0, int from, float c) {
   VF t[kRows][kV];
   clear(t);
   multiply<P, kV>(t, static_cast<const typename P::Element*>(block.q) + row * block.q_stride, block.q_stride, panel,
                   block.depth);
-  weigh<P, kRows, kV, kMasked>(t, block, row, col0, from, c);
+  weigh<P, kRows, kV, kMasked, kBias>(t, block, row, col0, from, c);
 }
 
-template <class P, bool kMasked>
+template <class P, bool kMasked, bool kBias>
 HWY_INLINE void score_some(int vecs, const RowBlock& block, int row, const typename P::Element* panel, int col0, int from,
                            float c) {
   if constexpr (kVecs == 4) {
-    if (vecs == 3) return score_tile<P, 3, kMasked>(block, row, panel, col0, from, c);
-    if (vecs == 4) return score_tile<P, 4, kMasked>(block, row, panel, col0, from, c);
+    if (vecs == 3) return score_tile<P, 3, kMasked, kBias>(block, row, panel, col0, from, c);
+    if (vecs == 4) return score_tile<P, 4, kMasked, kBias>(block, row, panel, col0, from, c);
   }
-  if (vecs == 2) return score_tile<P, 2, kMasked>(block, row, panel, col0, from, c);
-  return score_tile<P, 1, kMasked>(block, row, panel, col0, from, c);
+  if (vecs == 2) return score_tile<P, 2, kMasked, kBias>(block, row, panel, col0, from, c);
+  return score_tile<P, 1, kMasked, kBias>(block, row, panel, col0, from, c);
 }
 
-template <class P>
-void score_weights(const RowBlock& block, const void* keys, float c) {
+template <class P, bool kBias>
+void score_panels(const RowBlock& block, const void* keys, float c) {
   const auto* panels = static_cast<const typename P::Element*>(keys);
   int first = kKeyTile;
   int last = 0;
@@ -319,12 +323,17 @@ void score_weights(const RowBlock& block, const void* keys, float c) {
       const int from = range.first / kPanel * kPanel;
       const int vecs = std::min(kVecs, (range.last - col0 + kLanes - 1) / kLanes);
       if (range.inner_first <= col0 && range.inner_last >= col0 + vecs * kLanes) {
-        score_some<P, false>(vecs, block, row, panel, col0, from, c);
+        score_some<P, false, kBias>(vecs, block, row, panel, col0, from, c);
       } else {
-        score_some<P, true>(vecs, block, row, panel, col0, from, c);
+        score_some<P, true, kBias>(vecs, block, row, panel, col0, from, c);
       }
     }
   }
+}
+
+template <class P>
+void score_weights(const RowBlock& block, const void* keys, float c) {
+  block.bias == nullptr ? score_panels<P, false>(block, keys, c) : score_panels<P, true>(block, keys, c);
 }
 
 // ---- the general way: scores in memory

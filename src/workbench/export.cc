@@ -31,7 +31,10 @@ Result<Subject> examine(const ExportRequest& request) {
     const AppliedLayer& applied = request.applied.layers[i];
     if (layer.trained == nullptr) continue;
     if (applied.pairs != nullptr) {
-      subject.obstacles = {"frequencies that follow the position within a sequence (steps) have no counterpart in any server"};
+      subject.obstacles = {
+          applied.pairs->name().empty()
+              ? "frequencies that follow the position within a sequence (steps) have no counterpart in any server"
+              : "positions that depend on the pair of tokens have no counterpart in the servers' configurations"};
       if (subject.layer == nullptr) subject.layer = &layer, subject.target = layer.trained;
       continue;
     }

@@ -22,8 +22,9 @@ int32_t argmax(const std::vector<float>& logits) {
   return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
-// Two pair maps act alike on positions [0, length): the same schedule in every block of queries.
+// Two pair maps act alike on positions [0, length): the same map of positions, and the same schedule in every block of queries.
 bool same_pairs(const PairMap& a, const PairMap& b, int64_t length) {
+  if (a.name() != b.name()) return false;
   for (int64_t m = 0; m < length;) {
     const PairMap::Choice x = a.choose({m, m}, {0, m}), y = b.choose({m, m}, {0, m});
     if (x.sides != y.sides || (x.sides == 2 && x.split != y.split)) return false;

@@ -43,7 +43,7 @@ struct RotaryLayer {
 // ... and after: what attention is given.
 struct AppliedLayer {
   std::optional<RotarySchedule> rotary;
-  std::shared_ptr<const PairMap> pairs;  // replaces rotary where present (dynamic with step, longrope with step)
+  std::shared_ptr<const PairMap> pairs;  // replaces rotary where present (rules with steps, self_extend, rerope)
   int64_t window = 0;
 };
 

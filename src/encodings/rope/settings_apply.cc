@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/fail.h"
+#include "encodings/position_maps/maps.h"
 #include "encodings/rope/factor_file.h"
 #include "encodings/rope/settings.h"
 #include "encodings/rope/settings_grammar.h"
@@ -26,26 +27,43 @@ int64_t count(const Rule& rule, const char* key, int64_t fallback) {
   return it == rule.options.end() ? fallback : *settings::parse_count(it->second);
 }
 
-// What one rule of the setting does: a stretch of the frequencies, a window, or nothing (none, plain).
+// What one rule of the setting does: a stretch of the frequencies, a window, a map of positions, or nothing (none, plain).
 struct Resolved {
   const Rule* rule = nullptr;
   std::optional<Stretch> stretch;
+  bool maps_pairs = false;  // self_extend, rerope
   int64_t window = 0;
   std::vector<bool> layers;  // [layers] chosen
 };
 
+bool maps_pairs(const Rule& rule) { return rule.name == "self_extend" || rule.name == "rerope"; }
+
 Result<void> refuse_pair_rules(const Setting& setting) {
   for (const Rule& rule : setting.rules) {
-    for (const char* name : {"sinks", "self_extend", "rerope", "dual_chunk"}) {
+    for (const char* name : {"sinks", "dual_chunk"}) {
       if (rule.name != name) continue;
-      return fail(
-          ErrorCode::kUnsupported,
-          "[setting] {}: expected a rule that this version can run, but got {}: it chooses positions for each pair of tokens, "
-          "which is not built yet",
-          setting.text, name);
+      return fail(ErrorCode::kUnsupported,
+                  "[setting] {}: expected a rule that this version can run, but got {}, which is not built yet", setting.text,
+                  name);
     }
   }
+  const auto maps = std::count_if(setting.rules.begin(), setting.rules.end(), maps_pairs);
+  if (maps > 1)
+    return fail(ErrorCode::kInvalidArgument, "[setting] {}: expected one of self_extend and rerope, but got {}", setting.text,
+                maps);
   return {};
+}
+
+// The map of positions over the schedule that the other rules made. Errors: kInvalidArgument.
+Result<std::shared_ptr<const PairMap>> position_map(const Rule& rule, const RotarySchedule& schedule,
+                                                    const std::string& setting) {
+  const int64_t value = *settings::parse_count(rule.value);
+  if (rule.name == "rerope") return make_rerope(schedule, value, number(rule, "leak", 0));
+  const int64_t window = count(rule, "window", 0);
+  if (window < 1)
+    return fail(ErrorCode::kInvalidArgument, "[setting] {}: expected self_extend:G:window=W with a window, but got none",
+                setting);
+  return make_self_extend(schedule, value, window);
 }
 
 Result<std::vector<bool>> choose_layers(const Rule& rule, const std::vector<RotaryLayer>& layers, const std::string& setting) {
@@ -217,6 +235,7 @@ Result<AppliedSetting> apply_setting(const Setting& setting, const std::vector<R
                   rule.name);
     }
     if (rule.name == "window") r.window = *settings::parse_count(rule.value);
+    r.maps_pairs = maps_pairs(rule);
     resolved.push_back(std::move(r));
   }
   note_reading(setting, layers, resolved, plain, context_trained, context_original, applied.notes);
@@ -236,11 +255,17 @@ Result<AppliedSetting> apply_setting(const Setting& setting, const std::vector<R
     const RotarySchedule* base = from_plain ? layer.plain : layer.trained;
     std::vector<Stretch> rules;
     std::vector<bool> acting;
+    const Rule* map = nullptr;
     for (const Resolved& r : resolved) {
       acting.push_back(r.layers[i]);
       if (!r.layers[i]) continue;
       if (r.window > 0) out.window = r.window;
       if (r.stretch) rules.push_back(*r.stretch);
+      if (r.maps_pairs) map = r.rule;
+    }
+    if (map != nullptr && has_step(rules)) {
+      return fail(ErrorCode::kUnsupported, "[setting] {}: expected a rule with a horizon beside {}, but got one with steps",
+                  setting.text, map->name);
     }
     if (base != nullptr && has_step(rules)) {
       const auto same = std::find_if(made.begin(), made.end(),
@@ -261,12 +286,16 @@ Result<AppliedSetting> apply_setting(const Setting& setting, const std::vector<R
         return Error(schedule.error().code(),
                      fmt::format("{}, in layer {} under {}", schedule.error().message(), i, setting.text));
       }
-      out.rotary = *std::move(schedule);
+      if (map != nullptr) {
+        ROPEWALK_TRY(out.pairs, position_map(*map, *schedule, setting.text));
+      } else {
+        out.rotary = *std::move(schedule);
+      }
     }
     applied.layers.push_back(std::move(out));
   }
   for (const Resolved& r : resolved) {
-    if (!r.stretch) continue;
+    if (!r.stretch && !r.maps_pairs) continue;
     bool turns = false;
     for (size_t i = 0; i < layers.size(); ++i) turns = turns || (r.layers[i] && layers[i].trained != nullptr);
     if (!turns) {

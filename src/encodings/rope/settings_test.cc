@@ -248,14 +248,39 @@ TEST(SettingsApply, ErrorsNameTheSettingAndTheLayer) {
   EXPECT_THAT(apply_setting(parse_setting("yarn:4").value(), f.layers, 0, 0, 100).error().message(), HasSubstr("original=N"));
   EXPECT_TRUE(apply_setting(parse_setting("ntk:4").value(), f.layers, 0, 0, 100).has_value());
   EXPECT_FALSE(f.apply("dynamic:2:step=256+dynamic:2:step=512"));
-  for (const char* later :
-       {"sinks:4:window=1024", "self_extend:8:window=1024", "rerope:512:leak=4", "ntk:2+dual_chunk:1024:window=64"}) {
+  for (const char* later : {"sinks:4:window=1024", "ntk:2+dual_chunk:1024:window=64", "dynamic:2+rerope:512"}) {
     const auto r = f.apply(later);
     ASSERT_FALSE(r) << later;
     EXPECT_EQ(r.error().code(), ErrorCode::kUnsupported);
   }
+  EXPECT_EQ(f.apply("self_extend:8").error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(f.apply("self_extend:8:window=64+rerope:64").error().code(), ErrorCode::kInvalidArgument);
   f.trained.query_temperature = {QueryTemperature::Form::kMinistral, 0.1, 4096};
   EXPECT_FALSE(f.apply("logn"));
+}
+
+// lyr-position-maps: near pairs keep their distance; grouped, cut off, or slowed beyond the window.
+TEST(SettingsApply, lyr_position_maps) {
+  const Fixture f;
+  const std::pair<int64_t, int64_t> pairs[] = {{10, 10}, {10, 7}, {10, 6}, {10, 0}, {21, 0}, {1000, 3}};
+  const std::pair<const char*, std::vector<double>> rules[] = {{"self_extend:3:window=4", {0, 3, 4, 6, 10, 335}},
+                                                               {"ntk:2+rerope:4", {0, 3, 4, 4, 4, 4}},
+                                                               {"rerope:4:leak=8", {0, 3, 4, 4.75, 6.125, 128.125}},
+                                                               {"rerope:4:leak=1", {0, 3, 4, 10, 21, 997}}};
+  for (const auto& [text, distances] : rules) {
+    const auto applied = f.apply(text);
+    ASSERT_TRUE(applied) << text << applied.error().message();
+    const PairMap& map = *applied->layers[0].pairs;
+    for (size_t i = 0; i < std::size(pairs); ++i) {
+      const auto& [m, n] = pairs[i];
+      const PairMap::Choice choice = map.choose({m, m}, {n, n});
+      ASSERT_EQ(choice.sides, 1);
+      double query = 0, key = 0;
+      map.query_positions(choice.side[0], {&m, 1}, {&query, 1});
+      map.key_positions(choice.side[0], {&n, 1}, {&key, 1});
+      EXPECT_DOUBLE_EQ(query - key, distances[i]) << text << ' ' << m << ' ' << n;
+    }
+  }
 }
 
 class SettingsFiles : public testing::Test {

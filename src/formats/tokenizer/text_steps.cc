@@ -1,5 +1,7 @@
 #include "formats/tokenizer/text_steps.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "formats/tokenizer/nfc.h"
@@ -80,7 +82,7 @@ void apply(const Split& step, std::string_view word, bool, Words& words) {
 }
 
 void apply(const AddSpace&, std::string_view word, bool, Words& words) {
-  if (!word.starts_with(' ')) word = words.made.emplace_back(" " + std::string(word));
+  if (!word.starts_with(' ')) word = words.made.emplace_back(fmt::format(" {}", word));
   words.next.push_back(word);
 }
 

@@ -1,0 +1,302 @@
+// What holds for every encoding of the registry: a new one is tested by being registered.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "ropewalk/attention.h"
+#include "ropewalk/encodings.h"
+
+namespace ropewalk {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kHeads = 4;
+constexpr int kKeyHeads = 2;
+constexpr int kDim = 16;
+constexpr int64_t kWidth = kHeads * kDim;
+const EncodingContext kContext = {kHeads, kDim, kWidth, 256, 7};
+
+// A layer without projections: q, k and v are the embeddings themselves, cut into heads.
+struct Layer {
+  PositionEncoding encoding;
+  AttentionOptions options;
+
+  // x [T][C] after the input term.
+  std::vector<float> embed(std::vector<float> x, const std::vector<int64_t>& positions) const {
+    if (encoding.input != nullptr) {
+      const auto done = encoding.input->apply(positions, x.data(), kWidth);
+      EXPECT_TRUE(done) << (done ? "" : done.error().message());
+      // As a layer's norm does: some terms make the content much larger.
+      for (size_t row = 0; row < x.size(); row += kWidth) {
+        double square = 0;
+        for (size_t i = row; i < row + kWidth; ++i) square += static_cast<double>(x[i]) * static_cast<double>(x[i]) / kWidth;
+        for (size_t i = row; i < row + kWidth; ++i) x[i] *= static_cast<float>(0.5 / std::sqrt(square));
+      }
+    }
+    return x;
+  }
+
+  // Queries [begin, end) over keys [0, end).
+  std::vector<float> attend(const std::vector<float>& x, const std::vector<int64_t>& positions, int64_t begin, int64_t end,
+                            bool reference = false) const {
+    const std::vector<float> q = embed(x, positions);
+    const std::span<const int64_t> all = positions;
+    AttentionInputs in;
+    in.q = heads_view(q.data() + begin * kWidth, end - begin, kHeads, kDim);
+    in.k = heads_view(q.data(), end, kKeyHeads, kDim);
+    in.k.token_stride = kWidth;
+    in.v = in.k;
+    in.q_pos = all.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+    in.k_pos = all.first(static_cast<size_t>(end));
+    in.q_index = begin;
+    if (encoding.rotary) in.rotary = &*encoding.rotary;
+    in.score = encoding.score.get();
+    in.value = encoding.value.get();
+    in.pairs = encoding.pairs.get();
+    std::vector<float> out(static_cast<size_t>((end - begin) * kWidth));
+    const HeadsView view = heads_view(out.data(), end - begin, kHeads, kDim);
+    const auto done = reference ? attention_reference(in, options, view) : attention(in, options, view);
+    EXPECT_TRUE(done) << (done ? "" : done.error().message());
+    return out;
+  }
+  std::vector<float> attend(const std::vector<float>& x, const std::vector<int64_t>& positions, bool reference = false) const {
+    return attend(x, positions, 0, static_cast<int64_t>(positions.size()), reference);
+  }
+};
+
+std::vector<float> embeddings(int64_t tokens, uint64_t seed = 1) {
+  Random random(seed);
+  std::vector<float> x(static_cast<size_t>(tokens * kWidth));
+  for (float& value : x) value = static_cast<float>(random.normal()) * 0.5F;
+  return x;
+}
+
+std::vector<int64_t> count_from(int64_t first, int64_t tokens) {
+  std::vector<int64_t> positions(static_cast<size_t>(tokens));
+  std::iota(positions.begin(), positions.end(), first);
+  return positions;
+}
+
+double largest_difference(std::span<const float> a, std::span<const float> b) {
+  double largest = 0;
+  EXPECT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
+    largest = difference <= largest ? largest : difference;  // NaN counts
+  }
+  return largest;
+}
+
+class EveryEncoding : public testing::TestWithParam<std::string> {
+ protected:
+  const EncodingInfo& info() const { return *find_encoding(GetParam()); }
+  Layer layer(bool causal = true) const {
+    Layer layer{make_encoding(GetParam(), kContext).value(), {}};
+    layer.options.causal = causal;
+    return layer;
+  }
+};
+
+// Sums of 16 products of size 1, and a few hundred weights: 1e-5 is a hundred times what f32 needs.
+constexpr double kClose = 1e-5;
+
+TEST_P(EveryEncoding, TiledEqualsReference) {
+  for (const bool causal : {true, false}) {
+    for (const int64_t tokens : {1, 2, 63, 257, 600}) {
+      // Input terms may have no position beyond the trained length.
+      const int64_t used = info().points.input ? std::min<int64_t>(tokens, kContext.trained) : tokens;
+      const auto x = embeddings(used);
+      const auto positions = count_from(0, used);
+      const Layer one = layer(causal);
+      EXPECT_LT(largest_difference(one.attend(x, positions), one.attend(x, positions, true)), kClose) << used << causal;
+    }
+  }
+}
+
+// The same with gaps between positions, and an order of its own.
+TEST_P(EveryEncoding, TiledEqualsReferenceAtAnyPositions) {
+  const int64_t tokens = 200;
+  auto positions = count_from(0, tokens);
+  for (size_t i = 0; i < positions.size(); ++i) positions[i] = (positions[i] * 77) % 251;
+  const auto x = embeddings(tokens);
+  for (const bool causal : {true, false}) {
+    const Layer one = layer(causal);
+    EXPECT_LT(largest_difference(one.attend(x, positions), one.attend(x, positions, true)), kClose) << causal;
+  }
+}
+
+TEST_P(EveryEncoding, Bf16IsCloseToF32) {
+  const auto x = embeddings(200);
+  const auto positions = count_from(0, 200);
+  Layer one = layer();
+  const auto exact = one.attend(x, positions);
+  one.options.compute = DType::kBF16;
+  EXPECT_LT(largest_difference(exact, one.attend(x, positions)), 0.05);
+}
+
+// One pass, chunks, and one token at a time.
+TEST_P(EveryEncoding, AnySplitGivesTheSame) {
+  const int64_t tokens = 130;
+  const auto x = embeddings(tokens);
+  const auto positions = count_from(0, tokens);
+  const Layer one = layer();
+  const auto whole = one.attend(x, positions);
+  for (const int64_t step : {1, 7, 64}) {
+    for (int64_t begin = 0; begin < tokens; begin += step) {
+      const int64_t end = std::min(tokens, begin + step);
+      const auto part = one.attend(x, positions, begin, end);
+      const auto same = std::span(whole).subspan(static_cast<size_t>(begin * kWidth), part.size());
+      ASSERT_LT(largest_difference(part, same), kClose) << step << ' ' << begin;
+    }
+  }
+}
+
+// Scores that depend on m - n alone do not see a shift of all positions, however far.
+TEST_P(EveryEncoding, ShiftInvarianceIsAsDeclared) {
+  const int64_t tokens = 100;
+  const auto x = embeddings(tokens);
+  const Layer one = layer();
+  if (info().points.input && !info().shift_invariant) return;  // it moves the content itself
+  const auto at_zero = one.attend(x, count_from(0, tokens));
+  double largest = 0;
+  for (const int64_t shift : {int64_t{5}, int64_t{1} << 20, int64_t{1} << 30}) {
+    largest = std::max(largest, largest_difference(at_zero, one.attend(x, count_from(shift, tokens))));
+  }
+  if (info().shift_invariant) {
+    EXPECT_LT(largest, 2e-5);
+  } else {
+    EXPECT_GT(largest, 1e-3);
+  }
+}
+
+// "I treat you to dinner" and "you treat me to dinner" in Chinese are one bag of characters. Without positions the words of one
+// are those of the other in another order; with each encoding they differ.
+TEST_P(EveryEncoding, OrderOfWordsMatters) {
+  const std::vector<size_t> mine = {0, 1, 2, 3, 4}, yours = {2, 1, 0, 3, 4};  // 我请你吃饭, 你请我吃饭
+  const auto words = embeddings(5);
+  std::vector<float> other;
+  for (const size_t word : yours) {
+    other.insert(other.end(), words.begin() + static_cast<int64_t>(word) * kWidth,
+                 words.begin() + static_cast<int64_t>(word + 1) * kWidth);
+  }
+  const Layer one = layer(false);
+  const auto a = one.attend(words, count_from(0, 5));
+  const auto b = one.attend(other, count_from(0, 5));
+  double largest = 0;
+  for (size_t place = 0; place < 5; ++place) {
+    const auto of_word = std::span(a).subspan(yours[place] * kWidth, kWidth);
+    largest = std::max(largest, largest_difference(of_word, std::span(b).subspan(place * kWidth, kWidth)));
+  }
+  const EncodingPoints& p = info().points;
+  if (p.input || p.rotation || p.score || p.value || p.pairs) {
+    EXPECT_GT(largest, 1e-3);
+  } else {
+    EXPECT_LT(largest, kClose);
+  }
+}
+
+TEST_P(EveryEncoding, SameBytesForAnyThreadCount) {
+  const auto x = embeddings(200);
+  const auto positions = count_from(0, 200);
+  Layer one = layer();
+  const auto alone = one.attend(x, positions);
+  one.options.threads = 3;
+  EXPECT_EQ(alone, one.attend(x, positions));
+}
+
+// At both ends of each parameter's range: finite, or an error that names the encoding. Beyond: an error with the range.
+TEST_P(EveryEncoding, ParametersAtTheirEdges) {
+  const auto x = embeddings(20);
+  for (const EncodingParameter& p : info().parameters) {
+    for (const double value : {p.low, p.high}) {
+      if (GetParam() == "learned" && p.name == "rows" && value > 0) continue;  // a table of 4 GB
+      if (GetParam() == "shaw" && p.name == "reach") continue;                 // both ends are tested by their own values
+      const std::string text = GetParam() + ":" + p.name + "=" + std::to_string(value);
+      const auto made = make_encoding(text, kContext);
+      if (!made) {
+        EXPECT_THAT(made.error().message(), HasSubstr(GetParam())) << text;
+        continue;
+      }
+      const Layer one{*made, {}};
+      if (one.encoding.input != nullptr) {
+        auto y = x;
+        const auto applied = one.encoding.input->apply(count_from(0, 20), y.data(), kWidth);
+        if (!applied) continue;
+      }
+      for (const float y : one.attend(x, count_from(0, 20))) ASSERT_TRUE(std::isfinite(y)) << text;
+    }
+    for (const double value : {p.low - 1, p.high * 2 + 1}) {
+      const auto made = make_encoding(GetParam() + ":" + p.name + "=" + std::to_string(value), kContext);
+      ASSERT_FALSE(made) << p.name << value;
+      EXPECT_THAT(made.error().message(), testing::AllOf(HasSubstr(GetParam()), HasSubstr(p.name), HasSubstr("expected")));
+    }
+  }
+}
+
+TEST_P(EveryEncoding, WeightsByNameAndShape) {
+  const auto weights = encoding_weights(GetParam(), kContext).value();
+  const auto x = embeddings(30);
+  const auto drawn = layer().attend(x, count_from(0, 30));
+  const Layer given{make_encoding(GetParam(), kContext, weights).value(), {}};
+  EXPECT_EQ(drawn, given.attend(x, count_from(0, 30)));
+  for (size_t i = 0; i < weights.size(); ++i) {
+    auto wrong = weights;
+    wrong[i].shape.push_back(1);
+    EXPECT_THAT(make_encoding(GetParam(), kContext, wrong).error().message(), HasSubstr(weights[i].name));
+    wrong = weights;
+    wrong[i].values[0] = NAN;
+    EXPECT_FALSE(make_encoding(GetParam(), kContext, wrong));
+  }
+  const std::vector<EncodingWeight> unknown = {{"nothing", {1}, {1.0F}}};
+  EXPECT_THAT(make_encoding(GetParam(), kContext, unknown).error().message(), HasSubstr("nothing"));
+}
+
+// Tables of other heads, or of heads of another size, are refused and not read past their end.
+TEST_P(EveryEncoding, MadeForOtherHeads) {
+  EncodingContext more = kContext;
+  more.heads *= 2;
+  more.head_dim /= 2;
+  const Layer other{make_encoding(GetParam(), more).value(), {}};
+  const bool bound =
+      (other.encoding.score != nullptr && other.encoding.score->shape().heads + other.encoding.score->shape().dim > 0);
+  if (!bound) return;
+  const auto x = embeddings(3);
+  const auto positions = count_from(0, 3);
+  std::vector<float> out(x.size());
+  AttentionInputs in;
+  in.q = in.k = in.v = heads_view(x.data(), 3, kHeads, kDim);
+  in.q_pos = in.k_pos = positions;
+  in.score = other.encoding.score.get();
+  const auto done = attention(in, {}, heads_view(out.data(), 3, kHeads, kDim));
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code(), ErrorCode::kInvalidArgument);
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> list;
+  for (const EncodingInfo& info : encodings()) list.push_back(info.name);
+  return list;
+}
+INSTANTIATE_TEST_SUITE_P(All, EveryEncoding, testing::ValuesIn(names()), [](const auto& name) { return name.param; });
+
+TEST(Registry, WhatIsWrongIsNamed) {
+  EXPECT_THAT(make_encoding("alibbi", kContext).error().message(), testing::AllOf(HasSubstr("alibbi"), HasSubstr("alibi")));
+  EXPECT_THAT(make_encoding("alibi:slope=3", kContext).error().message(),
+              testing::AllOf(HasSubstr("slope=3"), HasSubstr("max=")));
+  EXPECT_THAT(make_encoding("alibi:max=x", kContext).error().message(), testing::AllOf(HasSubstr("max"), HasSubstr("'x'")));
+  EXPECT_THAT(make_encoding("alibi:max", kContext).error().message(), HasSubstr("'max'"));
+  EXPECT_THAT(make_encoding("none:a=1", kContext).error().message(), HasSubstr("no parameters"));
+  EncodingContext bad = kContext;
+  bad.heads = 0;
+  EXPECT_THAT(make_encoding("alibi", bad).error().message(), HasSubstr("heads"));
+}
+
+}  // namespace
+}  // namespace ropewalk
