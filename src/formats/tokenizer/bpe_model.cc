@@ -40,11 +40,22 @@ BpeModel::BpeModel(const Vocabulary& vocabulary, BpeOptions options)
     index_.insert(id);
     if (const int byte = byte_of_piece(piece); byte >= 0) fallback_bytes_[static_cast<size_t>(byte)] = id;
   }
+  // A control or user-defined piece may look like the character of a byte. It stands for its own text, never for that byte:
+  // else plain text would become a control token.
+  PieceIndex characters(&vocabulary.pieces, 512);
+  for (int32_t id = 0; id < vocabulary.pieces.size(); ++id) {
+    const std::string_view piece = vocabulary.pieces[id];
+    if (!piece.empty() && piece.size() <= 2 && is_text(id)) characters.insert(id);
+  }
   for (size_t byte = 0; byte < 256; ++byte) {
     std::string character;
     append_utf8(character, byte_to_code()[byte]);
-    const int32_t id = index_.find(character);
+    const int32_t id = characters.find(character);
     bytes_[byte] = id >= 0 ? id : fallback_bytes_[byte];
+    // The only piece there is, if it is no control token.
+    if (bytes_[byte] >= 0) continue;
+    const int32_t other = index_.find(character);
+    if (other >= 0 && vocabulary.types[static_cast<size_t>(other)] != PieceType::kControl) bytes_[byte] = other;
   }
 }
 
@@ -65,9 +76,15 @@ bool BpeModel::encode_whole(std::string_view word, std::vector<int32_t>& ids) co
     word = characters;
   }
   const int32_t id = index_.find(word);
-  if (id < 0 || vocabulary_.types[static_cast<size_t>(id)] == PieceType::kControl) return false;
+  if (id < 0 || (options_.byte_level ? !is_text(id) : vocabulary_.types[static_cast<size_t>(id)] == PieceType::kControl))
+    return false;
   ids.push_back(id);
   return true;
+}
+
+bool BpeModel::is_text(int32_t id) const {
+  const PieceType type = vocabulary_.types[static_cast<size_t>(id)];
+  return type != PieceType::kControl && type != PieceType::kUserDefined;
 }
 
 // Characters without a piece are dropped or replaced before merging, so their neighbours meet: what the tokenizers do that

@@ -52,6 +52,7 @@ class BpeModel {
   const BpeOptions& options() const noexcept { return options_; }
 
  private:
+  bool is_text(int32_t id) const;  // neither control nor user-defined
   bool encode_whole(std::string_view word, std::vector<int32_t>& ids) const;
   void fill_symbols(std::string_view word, std::vector<MergeSymbol>& symbols) const;
   void merge(MergeLoop& loop, std::vector<int32_t>& ids) const;

@@ -184,6 +184,22 @@ TEST(ByteLevel, MergesByRankNotByLength) {
   EXPECT_EQ(tokenizer->encode("  the"), (Ids{' ', 262}));
 }
 
+// Text never becomes a control token, not even one that looks like the character of a byte (found by tokenizer_fuzz).
+TEST(ByteLevel, APieceThatLooksLikeAByteIsNotThatByte) {
+  for (const char* pre : {"gpt-2", "llama-bpe"}) {  // llama-bpe looks whole words up
+    for (const int type : {kControl, kUserDefined}) {
+      TokenizerKeys keys = byte_level(pre);
+      keys.tokens.push_back(byte_character(0x86));
+      keys.types.push_back(type);
+      const auto tokenizer = make(keys);
+      const std::string text = "\x86";
+      const auto ids = tokenizer->encode(text, false);
+      EXPECT_EQ(ids, (Ids{0x86})) << pre << type;
+      EXPECT_EQ(tokenizer->decode(ids), text) << pre << type;
+    }
+  }
+}
+
 TEST(ByteLevel, LosslessOnAnyBytes) {
   for (const std::string pre : {"smollm", "gpt-2", "llama-bpe", "qwen2", "default", "tekken", "deepseek-v3", "falcon"}) {
     const auto tokenizer = make(byte_level(pre));
