@@ -1,5 +1,6 @@
 // bench stream, peak, rope, attention, decode, matmul.
 #include "bench_frame.h"
+#include "ropewalk/encodings.h"
 
 namespace ropewalk::app {
 namespace {
@@ -52,7 +53,26 @@ void add_rope(CLI::App& bench) {
 struct AttentionCommand : BenchCommand {
   AttentionBench attention;
   bool bidirectional = false;
+  std::string encodings;  // a list, or "all"
 };
+
+// "alibi,t5:max=256"; all: every one of the registry that acts in attention.
+std::vector<std::string> encoding_list(const std::string& text) {
+  if (text.empty()) return {""};
+  std::vector<std::string> list;
+  if (text == "all") {
+    for (const EncodingInfo& info : encodings()) {
+      if (!info.points.input) list.push_back(info.name);
+    }
+    return list;
+  }
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    list.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return list;
+}
 
 void add_shape(CLI::App& command, AttentionBench& attention) {
   add_count(command, "--heads", attention.heads, kMaxDim, "query heads (default 32)");
@@ -68,13 +88,17 @@ void add_attention(CLI::App& bench) {
   CLI::App& command =
       add_bench_kind(bench, "attention", "Attention over a whole text, against the peak of products", *options,
                      {"ropewalk bench attention --tokens 4096 --heads 32 --kv-heads 8 --head-dim 128",
+                      "ropewalk bench attention --encoding all       # what each costs over plain attention",
                       "ropewalk bench attention --tokens 512,4k,16k --heads 9 --kv-heads 3 --head-dim 64 --precision bf16"});
   add_lengths(command, "--tokens", attention.tokens, "lengths (default 4096)");
   add_shape(command, attention);
   add_choice(command, "--precision", attention.compute, precision_names(), "f32 (exact) or bf16 (fast); default f32");
   command.add_flag("--bidirectional", options->bidirectional, "every query sees every key");
+  command.add_option("--encoding", options->encodings,
+                     "with position encodings, a row for each: a list such as alibi,t5, or all");
   set_run(command, [options] {
     options->attention.causal = !options->bidirectional;
+    options->attention.encodings = encoding_list(options->encodings);
     return run_bench(*options, "attention", nullptr, [&](const BenchOptions& bench_options, const Control& control) {
       return bench_attention(options->attention, bench_options, control);
     });

@@ -90,6 +90,8 @@ INSTANTIATE_TEST_SUITE_P(
                          "f32_gflop_per_s", 1},
                     Kind{"attention --tokens 50 --heads 2 --kv-heads 1 --head-dim 64 --bidirectional", "attention",
                          "f32_gflop_per_s", 1},
+                    Kind{"attention --tokens 70 --heads 4 --kv-heads 2 --head-dim 16 --encoding alibi,shaw:reach=3,rerope",
+                         "attention", "f32_gflop_per_s", 3},
                     Kind{"matmul --shapes 300x65x33,1x7x5", "matmul", "f32_gflop_per_s", 2}),
     [](const auto& param) { return fmt::format("{}_{}", param.param.name, param.index); });
 

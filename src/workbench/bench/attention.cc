@@ -1,11 +1,13 @@
 #include "ropewalk/attention.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <vector>
 
 #include "base/fail.h"
+#include "ropewalk/encodings.h"
 #include "workbench/bench/cases.h"
 #include "workbench/bench/random_fill.h"
 
@@ -17,6 +19,7 @@ struct Problem {
   std::vector<float> out;
   std::vector<int64_t> positions;
   RotarySchedule schedule;
+  PositionEncoding encoding;
   AttentionInputs inputs;
   AttentionOptions options;
   HeadsView out_view;
@@ -104,10 +107,46 @@ double visible_pairs(const AttentionBench& setup, int64_t tokens) {
   return pairs;
 }
 
-Result<BenchRow> bench_prefill(const AttentionBench& setup, int64_t tokens, const Limit& limit, const BenchOptions& options,
-                               const Control& control, BenchReport& report) {
+// The encoding into the inputs, made for this shape.
+Result<void> use_encoding(const AttentionBench& setup, const std::string& text, int64_t tokens, uint64_t seed, Problem& p) {
+  const EncodingContext context = {setup.heads, setup.head_dim, int64_t{setup.heads} * setup.head_dim, tokens, seed};
+  ROPEWALK_TRY(p.encoding, make_encoding(text, context));
+  if (p.encoding.input != nullptr && p.encoding.score == nullptr && !p.encoding.rotary)
+    return fail(ErrorCode::kInvalidArgument, "[bench] expected an encoding that acts in attention, but got {}", text);
+  if (p.inputs.rotary != nullptr && (p.encoding.rotary || p.encoding.pairs != nullptr))
+    return fail(ErrorCode::kInvalidArgument, "[bench] expected an encoding without a rotation beside --rotate, but got {}",
+                text);
+  if (p.encoding.rotary) p.inputs.rotary = &*p.encoding.rotary;
+  p.inputs.score = p.encoding.score.get();
+  p.inputs.value = p.encoding.value.get();
+  p.inputs.pairs = p.encoding.pairs.get();
+  return {};
+}
+
+// How much longer the work takes than without the encoding: both in turns, the median of the ratios.
+Result<double> cost_of_encoding(const Problem& p, int runs) {
+  AttentionInputs plain = p.inputs;
+  plain.score = nullptr;
+  plain.value = nullptr;
+  plain.pairs = nullptr;
+  plain.rotary = nullptr;
+  std::vector<double> ratios;
+  for (int i = 0; i < runs; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    ROPEWALK_CHECK_OK(attention(plain, p.options, p.out_view));
+    const auto middle = std::chrono::steady_clock::now();
+    ROPEWALK_CHECK_OK(attention(p.inputs, p.options, p.out_view));
+    const auto end = std::chrono::steady_clock::now();
+    ratios.push_back(std::chrono::duration<double>(end - middle) / std::chrono::duration<double>(middle - begin));
+  }
+  return median(ratios);
+}
+
+Result<BenchRow> bench_prefill(const AttentionBench& setup, const std::string& encoding, int64_t tokens, const Limit& limit,
+                               const BenchOptions& options, const Control& control, BenchReport& report) {
   Problem p;
   ROPEWALK_CHECK_OK(make_problem(setup, options, tokens, tokens, DType::kF32, p));
+  if (!encoding.empty()) ROPEWALK_CHECK_OK(use_encoding(setup, encoding, tokens, options.seed, p));
   BenchRow row;
   row.name = "attention";
   row.setup = {{"tokens", tokens},
@@ -125,6 +164,10 @@ Result<BenchRow> bench_prefill(const AttentionBench& setup, int64_t tokens, cons
   const double giga_flop = 4.0 * setup.head_dim * setup.heads * visible_pairs(setup, tokens) / 1e9;
   ROPEWALK_CHECK_OK(measure(
       options, limit, giga_flop, [&] { return attention(p.inputs, p.options, p.out_view); }, control, row, report));
+  if (!encoding.empty()) {
+    row.setup["encoding"] = encoding;
+    ROPEWALK_TRY(row.cost, cost_of_encoding(p, options.min_runs));
+  }
   return row;
 }
 
@@ -154,8 +197,10 @@ Result<BenchReport> bench_attention(const AttentionBench& setup, const BenchOpti
   BenchReport report;
   const Limit limit = setup.compute == DType::kBF16 ? bf16_limit(options) : f32_limit(options);
   for (const int64_t tokens : setup.tokens) {
-    ROPEWALK_TRY(BenchRow row, bench_prefill(setup, tokens, limit, options, control, report));
-    report.rows.push_back(std::move(row));
+    for (const std::string& encoding : setup.encodings) {
+      ROPEWALK_TRY(BenchRow row, bench_prefill(setup, encoding, tokens, limit, options, control, report));
+      report.rows.push_back(std::move(row));
+    }
   }
   return report;
 }

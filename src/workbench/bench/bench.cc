@@ -21,6 +21,7 @@ nlohmann::json to_json(const BenchRow& row) {
                          {"limit", row.limit},         {"fraction_of_limit", row.fraction_of_limit},
                          {"checked", row.checked},     {"error", row.error}};
   if (row.tokens_per_second > 0) json["tokens_per_second"] = row.tokens_per_second;
+  if (row.cost > 0) json["cost_over_plain"] = row.cost;
   return json;
 }
 

@@ -40,7 +40,8 @@ struct AttentionBench {
   DType cache = DType::kF32;    // of keys and values in decode
   int64_t window = 0;
   bool causal = true;
-  bool rotate = false;  // q and k come un-rotated
+  bool rotate = false;                        // q and k come un-rotated
+  std::vector<std::string> encodings = {""};  // of prefill: a row for each, as make_encoding reads it; "" = none
 };
 // Prefill: T queries over T keys, against the peak of f32 or bf16 products; only visible pairs count. Checked: sampled rows of
 // the timed output against attention_reference.
