@@ -1,15 +1,16 @@
-# Debian 12 packages: libhwy-dev libdnnl-dev nlohmann-json3-dev libcli11-dev libfmt-dev libpcre2-dev node-d3.
+# Debian 12 packages: libhwy-dev libdnnl-dev nlohmann-json3-dev libcli11-dev libfmt-dev libpcre2-dev libmuparser-dev node-d3.
 list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(MUPARSER REQUIRED IMPORTED_TARGET muparser)
 find_package(oneDNN REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(fmt REQUIRED)
 find_package(CLI11 REQUIRED)
 
 add_library(ropewalk_dependencies INTERFACE)
-target_link_libraries(ropewalk_dependencies INTERFACE PkgConfig::HWY PkgConfig::PCRE2 oneDNN::oneDNN nlohmann_json::nlohmann_json fmt::fmt)
+target_link_libraries(ropewalk_dependencies INTERFACE PkgConfig::HWY PkgConfig::PCRE2 PkgConfig::MUPARSER oneDNN::oneDNN nlohmann_json::nlohmann_json fmt::fmt)
 if(ROPEWALK_STD_THREADS)
   find_package(Threads REQUIRED)
   target_compile_definitions(ropewalk_dependencies INTERFACE ROPEWALK_STD_THREADS)

@@ -6,7 +6,7 @@ cache=${ROPEWALK_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ropewalk}
 
 build_packages=(
   g++ cmake ninja-build pkg-config python3
-  libhwy-dev libdnnl-dev libpcre2-dev nlohmann-json3-dev libcli11-dev libfmt-dev node-d3
+  libhwy-dev libdnnl-dev libpcre2-dev libmuparser-dev nlohmann-json3-dev libcli11-dev libfmt-dev node-d3
   libgtest-dev libgmock-dev libbenchmark-dev
 )
 # libfmt, OpenMP, sanitizers and libFuzzer of clang come apart from the compiler.

@@ -286,6 +286,41 @@ std::vector<std::string> names() {
 }
 INSTANTIATE_TEST_SUITE_P(All, EveryEncoding, testing::ValuesIn(names()), [](const auto& name) { return name.param; });
 
+// The general form: a bias by its formula.
+TEST(Expr, KnownBiasesByTheirFormulas) {
+  const auto x = embeddings(300);
+  const auto positions = count_from(5, 300);
+  const auto with = [&](const std::string& text, const std::vector<EncodingWeight>& weights = {}) {
+    const Layer layer{make_encoding(text, kContext, weights).value(), {}};
+    return layer.attend(x, positions);
+  };
+  EXPECT_LT(largest_difference(with("expr:-2^(-8*(h+1)/H)*abs(d)"), with("alibi")), 1e-6);
+  // Of the positions themselves: BLOOM's key-only form is equal under a causal softmax. m and n grow, so float ends at 1e-5.
+  EXPECT_LT(largest_difference(with("expr:2^(-8*(h+1)/H)*n"), with("alibi")), 2e-5);
+  const std::vector<EncodingWeight> ones = {{"r1", {kHeads}, {1, 1, 1, 1}}, {"r2", {kHeads}, {1, 1, 1, 1}}};
+  EXPECT_LT(largest_difference(with("expr:-log(1+abs(d))"), with("kerple_log", ones)), 1e-6);
+  EXPECT_LT(largest_difference(with("expr:0"), with("none")), 1e-6);
+  // A window of 8, by infinity.
+  Layer windowed{make_encoding("none", kContext).value(), {}};
+  windowed.options.window = 8;
+  EXPECT_LT(largest_difference(with("expr:d < 8 ? 0 : -1/0"), windowed.attend(x, positions)), 1e-6);
+}
+
+TEST(Expr, WhatIsWrongIsNamed) {
+  for (const char* bad :
+       {"expr:1+", "expr:slope*d", "expr:sin(", "expr:m=3", "expr:d,1", "expr:\"d\"", "expr: ", "expr:rnd()"}) {
+    const auto made = make_encoding(bad, kContext);
+    ASSERT_FALSE(made) << bad;
+    EXPECT_EQ(made.error().code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(made.error().message(), testing::AllOf(HasSubstr("expr"), HasSubstr("m n d h H"))) << bad;
+  }
+  // A formula that is not a number somewhere gives NaN to the queries that see the pair.
+  const Layer layer{make_encoding("expr:log(3-d)", kContext).value(), {}};
+  const auto out = layer.attend(embeddings(6), count_from(0, 6));
+  EXPECT_FALSE(std::isnan(out[2 * kWidth]));
+  EXPECT_TRUE(std::isnan(out[4 * kWidth]));
+}
+
 TEST(Registry, WhatIsWrongIsNamed) {
   EXPECT_THAT(make_encoding("alibbi", kContext).error().message(), testing::AllOf(HasSubstr("alibbi"), HasSubstr("alibi")));
   EXPECT_THAT(make_encoding("alibi:slope=3", kContext).error().message(),

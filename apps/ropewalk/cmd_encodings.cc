@@ -48,6 +48,7 @@ Result<nlohmann::json> json_of(const EncodingInfo& info) {
                         {"used_by", info.used_by},
                         {"source", info.source},
                         {"cost", info.cost},
+                        {"text", info.text.empty() ? nlohmann::json() : nlohmann::json(info.text)},
                         {"points", points_of(info.points)},
                         {"shift_invariant", info.shift_invariant},
                         {"parameters", std::move(parameters)},
@@ -65,6 +66,7 @@ Result<std::string> explain(const EncodingInfo& info) {
   line("source", info.source);
   line("acts on", fmt::format("{}", fmt::join(points_of(info.points), ", ")));
   line("cost", info.cost);
+  if (!info.text.empty()) line("takes", fmt::format("{}; default {}", info.text, info.text_value));
   ROPEWALK_TRY(const std::vector<EncodingWeight> weights, encoding_weights(info.name, {}));
   for (const EncodingWeight& w : weights) line("weight", weight_text(w) + " for 8 heads of 64, width 512, 2048 trained");
   if (!info.parameters.empty()) {
@@ -81,7 +83,7 @@ Result<std::string> explain(const EncodingInfo& info) {
 std::string list_all() {
   std::vector<std::vector<std::string>> rows;
   for (const EncodingInfo& info : encodings()) {
-    std::string parameters;
+    std::string parameters = info.text_value;
     for (const EncodingParameter& p : info.parameters)
       parameters += fmt::format("{}{}={}", parameters.empty() ? "" : " ", p.name, p.value);
     rows.push_back({info.name, info.title, fmt::format("{}", fmt::join(points_of(info.points), ", ")), parameters});

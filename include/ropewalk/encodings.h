@@ -44,6 +44,8 @@ struct EncodingInfo {
   std::string source{};   // paper
   std::string cost{};     // what it adds to attention
   std::vector<EncodingParameter> parameters{};
+  std::string text{};        // what the text after "name:" means, for an encoding that takes one instead of parameters
+  std::string text_value{};  // ... when not given
   EncodingPoints points{};
   bool shift_invariant = false;  // scores depend on m and n through m - n alone
 };
@@ -62,9 +64,9 @@ ROPEWALK_API std::span<const EncodingInfo> encodings();
 // Null when there is none of that name.
 ROPEWALK_API const EncodingInfo* find_encoding(std::string_view name);
 
-// "alibi", "t5:buckets=32:max=128". Weights by name; those that are absent are drawn from the seed. Errors: kNotFound (no such
-// encoding), kInvalidArgument (a parameter that does not exist or is out of its range, a weight of another shape or name),
-// naming encoding, parameter, range and value.
+// "alibi", "t5:buckets=32:max=128", "expr:-0.5*log(1+d)". Weights by name; those that are absent are drawn from the seed.
+// Errors: kNotFound (no such encoding), kInvalidArgument (a parameter that does not exist or is out of its range, a weight of
+// another shape or name), naming encoding, parameter, range and value.
 ROPEWALK_API Result<PositionEncoding> make_encoding(std::string_view text, const EncodingContext& context,
                                                     std::span<const EncodingWeight> weights = {});
 

@@ -41,6 +41,10 @@ bool parse_number(std::string_view text, double& value) {
 
 Result<EncodingArguments> parse_arguments(const EncodingInfo& info, std::string_view rest) {
   EncodingArguments arguments;
+  if (!info.text.empty()) {
+    arguments.set_text(rest.empty() ? info.text_value : rest);
+    return arguments;
+  }
   for (const EncodingParameter& parameter : info.parameters) arguments.set(parameter.name, parameter.value);
   while (!rest.empty()) {
     const size_t end = std::min(rest.find(':'), rest.size());

@@ -16,11 +16,14 @@ namespace ropewalk {
 class EncodingArguments {
  public:
   double operator[](std::string_view name) const { return numbers_.find(name)->second; }
+  const std::string& text() const { return text_; }  // of an encoding that takes one
+  void set_text(std::string_view text) { text_ = text; }
   int64_t whole(std::string_view name) const { return static_cast<int64_t>((*this)[name]); }
   void set(const std::string& name, double value) { numbers_[name] = value; }
 
  private:
   std::map<std::string, double, std::less<>> numbers_;
+  std::string text_;
 };
 
 // Learned tables by name, all there and of the right shape.
