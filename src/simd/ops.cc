@@ -52,6 +52,17 @@ float dot(const float* a, const float* b, int64_t n) {
   return reduce(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
 }
 
+float sum(const float* x, int64_t n) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  V partial = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) partial = hn::Add(partial, hn::LoadU(d, x + i));
+  float total = reduce(d, partial);
+  for (; i < n; ++i) total += x[i];
+  return total;
+}
+
 void dot_columns(const float* a, const float* b, int64_t columns, int64_t n, float* out, int64_t stride) {
   int64_t c = 0;
   const D d;
@@ -215,6 +226,7 @@ HWY_AFTER_NAMESPACE();
 namespace ropewalk::ops {
 HWY_EXPORT(dot);
 HWY_EXPORT(dot_columns);
+HWY_EXPORT(sum);
 HWY_EXPORT(rms_norm);
 HWY_EXPORT(silu_multiply);
 HWY_EXPORT(gelu_tanh_multiply);
@@ -225,6 +237,7 @@ HWY_EXPORT(first_non_finite);
 HWY_EXPORT(narrow_to_bf16);
 
 float dot(const float* a, const float* b, int64_t n) noexcept { return HWY_DYNAMIC_DISPATCH(dot)(a, b, n); }
+float sum(const float* x, int64_t n) noexcept { return HWY_DYNAMIC_DISPATCH(sum)(x, n); }
 void dot_columns(const float* a, const float* b, int64_t columns, int64_t n, float* out, int64_t stride) noexcept {
   HWY_DYNAMIC_DISPATCH(dot_columns)(a, b, columns, n, out, stride);
 }

@@ -20,6 +20,7 @@ void add_to(const float* x, int64_t n, float* out) noexcept;  // out[i] += x[i]
 void scale_by(float factor, int64_t n, float* out) noexcept;  // out[i] *= factor
 
 float dot(const float* a, const float* b, int64_t n) noexcept;
+float sum(const float* x, int64_t n) noexcept;
 
 // out[c * stride] = a . (row c of b), c < columns <= 8, b [columns][n]: one read of `a` serves every column.
 void dot_columns(const float* a, const float* b, int64_t columns, int64_t n, float* out, int64_t stride) noexcept;

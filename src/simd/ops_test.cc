@@ -53,6 +53,12 @@ TEST_P(Ops, Dot) {
     }
     // n fused steps at most, each half an ulp of a partial sum below `size`.
     EXPECT_NEAR(wide(ops::dot(a.data(), b.data(), n)), want, size * static_cast<double>(n + 8) * kUlp) << n;
+    double total = 0, sizes = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      total += wide(a.data()[i]);
+      sizes += std::abs(wide(a.data()[i]));
+    }
+    EXPECT_NEAR(wide(ops::sum(a.data(), n)), total, sizes * static_cast<double>(n + 8) * kUlp) << n;
   });
 }
 

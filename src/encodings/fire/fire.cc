@@ -33,15 +33,30 @@ class Fire : public ScoreTerm {
  private:
   template <class T>
   void add_to(const ScoreTile& tile, T* scores, int64_t stride) const {
+    const auto rows = static_cast<int64_t>(tile.q_pos.size());
+    const auto cols = static_cast<int64_t>(tile.k_pos.size());
+    if (rows == 0 || cols == 0) return;
+    // Most tiles hold few distances, so their logarithms are formed once.
+    const auto [q_low, q_high] = std::minmax_element(tile.q_pos.begin(), tile.q_pos.end());
+    const auto [k_low, k_high] = std::minmax_element(tile.k_pos.begin(), tile.k_pos.end());
+    const int64_t least = *q_low - *k_high;
+    std::vector<double> known;
+    if (*q_high - *k_low - least < 2 * (rows + cols)) {
+      for (int64_t d = least; d <= *q_high - *k_low; ++d) known.push_back(psi(static_cast<double>(d)));
+    }
     const std::vector<Piece>& pieces = pieces_[static_cast<size_t>(tile.head)];
-    for (size_t r = 0; r < tile.q_pos.size(); ++r) {
-      const double norm = psi(std::max(static_cast<double>(tile.q_pos[r]), threshold_)) + 1e-6;
-      T* row = scores + static_cast<int64_t>(r) * stride;
-      for (size_t c = 0; c < tile.k_pos.size(); ++c) {
-        const double z = psi(static_cast<double>(tile.q_pos[r] - tile.k_pos[c])) / norm;
-        const auto after =
-            std::upper_bound(pieces.begin() + 1, pieces.end(), z, [](double x, const Piece& p) { return x < p.from; });
-        row[c] += static_cast<T>((after - 1)->slope * z + (after - 1)->offset);
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t m = tile.q_pos[static_cast<size_t>(r)];
+      const double norm = 1 / (psi(std::max(static_cast<double>(m), threshold_)) + 1e-6);
+      T* row = scores + r * stride;
+      size_t piece = 0;
+      for (int64_t c = 0; c < cols; ++c) {
+        const int64_t d = m - tile.k_pos[static_cast<size_t>(c)];
+        const double z = (known.empty() ? psi(static_cast<double>(d)) : known[static_cast<size_t>(d - least)]) * norm;
+        // Neighbours lie in one piece, or in the next.
+        while (piece + 1 < pieces.size() && z >= pieces[piece + 1].from) ++piece;
+        while (z < pieces[piece].from) --piece;
+        row[c] += static_cast<T>(pieces[piece].slope * z + pieces[piece].offset);
       }
     }
   }

@@ -9,6 +9,18 @@
 namespace ropewalk {
 namespace {
 
+// The columns of a row of consecutive keys whose offset is not clipped: [first, last). Before and after it is constant.
+struct Ramp {
+  int64_t first, last;
+};
+
+bool consecutive(std::span<const int64_t> positions) {
+  for (size_t i = 1; i < positions.size(); ++i) {
+    if (positions[i] != positions[i - 1] + 1) return false;
+  }
+  return !positions.empty();
+}
+
 // Rows of a table [2K + 1][D], shared by heads or one table a head. Shaw counts r = n - m, BERT's code m - n.
 class Table {
  public:
@@ -17,6 +29,11 @@ class Table {
   int64_t index(int64_t d) const { return std::clamp(forward_ ? d : -d, -reach_, reach_) + reach_; }
   const float* row(int head, int64_t index) const {
     return values_.data() + ((per_head_ ? head * (2 * reach_ + 1) : 0) + index) * dim_;
+  }
+  // d of the first of `cols` consecutive keys.
+  Ramp ramp(int64_t d, int64_t cols) const {
+    const int64_t first = std::clamp<int64_t>(d - reach_, 0, cols);
+    return {first, std::clamp<int64_t>(d + reach_, first, cols)};
   }
   int64_t rows() const { return 2 * reach_ + 1; }
   int dim() const { return dim_; }
@@ -47,26 +64,38 @@ class KeySide : public ScoreTerm {
   bool needs_content() const override { return true; }
 
  private:
-  // The offsets of a row of a tile are few: each product with q is formed once, when its first key comes.
   template <class T>
   void add_to(const ScoreTile& tile, T* scores, int64_t stride) const {
+    const T scale = static_cast<T>(tile.scale);
+    const auto cols = static_cast<int64_t>(tile.k_pos.size());
+    const bool in_order = consecutive(tile.k_pos);
     std::vector<T> products(static_cast<size_t>(table_.rows()));
     std::vector<size_t> made(products.size(), 0);
     for (size_t r = 0; r < tile.q_pos.size(); ++r) {
       const float* q = tile.q + static_cast<int64_t>(r) * tile.q_stride;
       T* row = scores + static_cast<int64_t>(r) * stride;
-      for (size_t c = 0; c < tile.k_pos.size(); ++c) {
-        const auto at = static_cast<size_t>(table_.index(tile.q_pos[r] - tile.k_pos[c]));
-        const float* a = table_.row(tile.head, static_cast<int64_t>(at));
-        if (made[at] != r + 1) {
-          products[at] = dot(q, a, table_.dim(), T());
-          made[at] = r + 1;
-        }
-        T sum = products[at];
-        if (query_side_) sum += dot(tile.k + static_cast<int64_t>(c) * tile.k_stride, a, table_.dim(), T());
-        row[c] += static_cast<T>(tile.scale) * sum;
+      // The offsets of a row are few: each product with q is formed once, when its first key comes.
+      const auto product = [&](int64_t at) {
+        const auto i = static_cast<size_t>(at);
+        if (made[i] != r + 1) products[i] = scale * dot(q, table_.row(tile.head, at), table_.dim(), T());
+        made[i] = r + 1;
+        return products[i];
+      };
+      const Ramp ramp = in_order ? table_.ramp(tile.q_pos[r] - tile.k_pos[0], cols) : Ramp{0, cols};
+      if (ramp.first > 0) add_constant(product(table_.index(tile.q_pos[r] - tile.k_pos[0])), ramp.first, row);
+      for (int64_t c = ramp.first; c < ramp.last; ++c)
+        row[c] += product(table_.index(tile.q_pos[r] - tile.k_pos[static_cast<size_t>(c)]));
+      if (ramp.last < cols)
+        add_constant(product(table_.index(tile.q_pos[r] - tile.k_pos.back())), cols - ramp.last, row + ramp.last);
+      for (int64_t c = 0; query_side_ && c < cols; ++c) {
+        const float* a = table_.row(tile.head, table_.index(tile.q_pos[r] - tile.k_pos[static_cast<size_t>(c)]));
+        row[c] += scale * dot(tile.k + c * tile.k_stride, a, table_.dim(), T());
       }
     }
+  }
+  template <class T>
+  static void add_constant(T value, int64_t count, T* row) {
+    for (int64_t c = 0; c < count; ++c) row[c] += value;
   }
 
   Table table_;
@@ -78,17 +107,25 @@ class ValueSide : public ValueTerm {
   explicit ValueSide(Table table) : table_(std::move(table)) {}
   TermShape shape() const override { return table_.shape(); }
   void add(const ScoreTile& tile, const float* weights, int64_t stride, float* out, int64_t out_stride) const override {
+    const auto cols = static_cast<int64_t>(tile.k_pos.size());
+    const bool in_order = consecutive(tile.k_pos);
     std::vector<float> sums(static_cast<size_t>(table_.rows()));
     for (size_t r = 0; r < tile.q_pos.size(); ++r) {
+      const float* row = weights + static_cast<int64_t>(r) * stride;
+      const int64_t d = tile.q_pos[r] - (cols > 0 ? tile.k_pos[0] : 0);
+      const Ramp ramp = in_order ? table_.ramp(d, cols) : Ramp{0, cols};
       std::fill(sums.begin(), sums.end(), 0.0F);
       int64_t first = table_.rows();
       int64_t last = -1;
-      for (size_t c = 0; c < tile.k_pos.size(); ++c) {
-        const int64_t at = table_.index(tile.q_pos[r] - tile.k_pos[c]);
-        sums[static_cast<size_t>(at)] += weights[static_cast<int64_t>(r) * stride + static_cast<int64_t>(c)];
+      const auto take = [&](int64_t at, float weight) {
+        sums[static_cast<size_t>(at)] += weight;
         first = std::min(first, at);
         last = std::max(last, at);
-      }
+      };
+      if (ramp.first > 0) take(table_.index(d), ops::sum(row, ramp.first));
+      for (int64_t c = ramp.first; c < ramp.last; ++c)
+        take(table_.index(tile.q_pos[r] - tile.k_pos[static_cast<size_t>(c)]), row[c]);
+      if (ramp.last < cols) take(table_.index(tile.q_pos[r] - tile.k_pos.back()), ops::sum(row + ramp.last, cols - ramp.last));
       float* to = out + static_cast<int64_t>(r) * out_stride;
       for (int64_t at = first; at <= last; ++at) {
         const float weight = sums[static_cast<size_t>(at)];
