@@ -81,7 +81,7 @@ const CLI::App& deepest(const CLI::App& app, std::string& path) {
 
 std::string suggestion_for(const CLI::App& command, const std::string& word) {
   std::vector<std::string> known;
-  if (word.rfind("-", 0) == 0) {
+  if (word.starts_with('-')) {
     for (const CLI::Option* option : command.get_options()) {
       for (const auto& name : option->get_lnames()) known.push_back("--" + name);
     }
@@ -101,9 +101,9 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const bool needs_command = command.get_require_subcommand_min() > 0;
   if (!extras.empty() && (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) || needs_command)) {
     const std::string& word = extras.front();
-    message = fmt::format("[command line] unknown {} '{}'{}", needs_command && word.rfind("-", 0) != 0 ? "command" : "argument",
+    message = fmt::format("[command line] unknown {} '{}'{}", needs_command && !word.starts_with('-') ? "command" : "argument",
                           word, suggestion_for(command, word));
-  } else if (message.rfind("[", 0) != 0) {
+  } else if (!message.starts_with('[')) {
     message = "[command line] " + message;
   }
   fmt::print(stderr, "{}\nSee: {} --help\n", message, path);

@@ -48,6 +48,7 @@ Result<std::unique_ptr<Bench>> open_bench(const MeasureOptions& options, std::ve
     contents.push_back(std::move(text));
   }
   ROPEWALK_TRY(Model model, Model::open(options.model));
+  // NOLINTNEXTLINE(modernize-make-unique): an aggregate, which make_unique cannot brace.
   auto bench = std::unique_ptr<Bench>(new Bench{std::move(model), {}, {}, {}, std::move(settings)});
   bench->forward.precision = options.precision == "exact" ? Precision::kExact : Precision::kFast;
   bench->forward.threads = options.common.threads;

@@ -42,7 +42,7 @@ Result<GgufValue::Array> read_numbers(Cursor& cursor, std::string_view key, uint
   for (uint64_t i = 0; i < count; ++i) {
     Stored value;
     std::memcpy(&value, data + i * sizeof(Stored), sizeof(Stored));
-    values[i] = static_cast<Wide>(value);
+    values[i] = static_cast<Wide>(value);  // NOLINT(bugprone-signed-char-misuse): an int8 is a number here
   }
   return GgufValue::Array(std::move(values));
 }

@@ -25,6 +25,7 @@ std::vector<Candidate> closed_form_candidates(int64_t trained, int64_t target) {
     settings.push_back(fmt::format("llama3:{}:original={}", once, trained));
   }
   std::vector<Candidate> out;
+  out.reserve(settings.size());
   for (const std::string& setting : settings) out.push_back(candidate_of(setting, trained, target));
   return out;
 }

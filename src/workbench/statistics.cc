@@ -134,7 +134,7 @@ Interval bootstrap_mean(std::span<const double> series, const BootstrapOptions& 
     replicate = sum / static_cast<double>(n);
   }
   const auto quantile = [&](double p) {
-    const auto at = means.begin() + static_cast<int64_t>(p * static_cast<double>(means.size() - 1) + 0.5);
+    const auto at = means.begin() + std::llround(p * static_cast<double>(means.size() - 1));
     std::nth_element(means.begin(), at, means.end());
     return *at;
   };

@@ -12,6 +12,7 @@ std::vector<double> slopes(int heads, double max) {
   int power = 1;
   while (2 * power <= heads) power *= 2;
   std::vector<double> list;
+  list.reserve(static_cast<size_t>(heads));
   for (int h = 0; h < power; ++h) list.push_back(std::exp2(-max * (h + 1) / power));
   for (int h = 0; static_cast<int>(list.size()) < heads; h += 2) list.push_back(std::exp2(-max * (h + 1) / (2 * power)));
   return list;

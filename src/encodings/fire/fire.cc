@@ -122,6 +122,7 @@ const EncodingEntry& encoding_fire() {
       .make = [](const EncodingArguments&, const EncodingContext& context,
                  const EncodingTables& tables) -> Result<PositionEncoding> {
         std::vector<std::vector<Piece>> pieces;
+        pieces.reserve(static_cast<size_t>(context.heads));
         for (int h = 0; h < context.heads; ++h) {
           pieces.push_back(pieces_of(tables["w1"].data(), tables["b1"].data(), tables["w2"].data() + h * kHidden,
                                      static_cast<double>(tables["b2"][static_cast<size_t>(h)])));

@@ -32,10 +32,13 @@ double query_multiplier(const QueryTemperature& temperature, int64_t m) noexcept
     case QueryTemperature::Form::kNone: return 1;
     case QueryTemperature::Form::kLlama4: {
       const int64_t next = m == INT64_MAX ? m : m + 1;
-      return 1 + temperature.beta * std::log1p(static_cast<double>(next / temperature.length));
+      const int64_t whole = next / temperature.length;
+      return 1 + temperature.beta * std::log1p(static_cast<double>(whole));
     }
-    case QueryTemperature::Form::kMinistral:
-      return 1 + temperature.beta * std::log1p(static_cast<double>(m / temperature.length));
+    case QueryTemperature::Form::kMinistral: {
+      const int64_t whole = m / temperature.length;
+      return 1 + temperature.beta * std::log1p(static_cast<double>(whole));
+    }
     case QueryTemperature::Form::kLogN: {
       if (temperature.length < 2 || m < temperature.length) return 1;
       return std::log(static_cast<double>(m) + 1) / std::log(static_cast<double>(temperature.length));

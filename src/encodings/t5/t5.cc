@@ -39,7 +39,8 @@ class T5 : public DistanceTerm {
   void fill(int head, int, int64_t first, std::span<double> out) const override {
     for (size_t i = 0; i < out.size(); ++i) {
       const int bucket = bucket_of(first + static_cast<int64_t>(i), bidirectional_, buckets_, max_distance_);
-      out[i] = static_cast<double>(table_[static_cast<size_t>(bucket * heads_ + head)]);
+      out[i] =
+          static_cast<double>(table_[static_cast<size_t>(bucket) * static_cast<size_t>(heads_) + static_cast<size_t>(head)]);
     }
   }
 

@@ -38,7 +38,7 @@ class WordCache {
   static constexpr size_t kSlots = 4096;
 
   struct Slot {
-    std::string_view word = std::string_view("", 0);
+    std::string_view word = "";
     uint32_t count = 0;
     std::array<int32_t, kMostIds> ids{};
   };
