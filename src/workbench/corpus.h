@@ -26,8 +26,8 @@ Text make_text(std::string name, std::vector<int32_t> ids);
 // Window w of length n of a text: tokens [w n, (w+1) n), or the first n-1 of them behind a BOS. It has n-1 scores.
 struct Window {
   int text = 0;
-  int64_t start = 0;                                // w n
-  int64_t length = 0;                               // n, BOS included
+  int64_t start = 0;   // w n
+  int64_t length = 0;  // n, BOS included
   auto operator<=>(const Window&) const = default;
 };
 std::vector<int32_t> window_tokens(const Corpus& corpus, const Window& window);
