@@ -76,7 +76,8 @@ std::string headline(const nlohmann::json& results, int64_t context_trained) {
     return fmt::format("{} helps past {} tokens, but does not make them usable", setting, with_commas(context_trained));
   }
   if (usable < target)
-    return fmt::format("With {}, this model reads {} tokens; past that it was measured to fail", setting, with_commas(usable));
+    return fmt::format("With {}, this model reads {} tokens; past that, its last {} alone serve it better", setting,
+                       with_commas(usable), with_commas(context_trained));
   return fmt::format("With {}, this model reads {} tokens instead of {}", setting, with_commas(usable),
                      with_commas(context_trained));
 }

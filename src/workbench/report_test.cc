@@ -71,6 +71,10 @@ TEST(Report, HeadlineSaysWhatWasMeasured) {
                             {"candidates", {{{"setting", "none"}}}},
                             {"recommendation", {{"setting", "ntk:2"}, {"usable_to", 16384}}}};
   EXPECT_EQ(headline(results, 8192), "With ntk:2, this model reads 16,384 tokens instead of 8,192");
+  auto shorter = results;  // clearly worse than a fresh window from there on
+  shorter["recommendation"]["usable_to"] = 12288;
+  EXPECT_EQ(headline(shorter, 8192),
+            "With ntk:2, this model reads 12,288 tokens; past that, its last 8,192 alone serve it better");
   results["recommendation"]["usable_to"] = 12288;
   EXPECT_NE(headline(results, 8192).find("12,288"), std::string::npos);
   results["recommendation"]["usable_to"] = 8192;
