@@ -12,12 +12,7 @@
 #include <limits>
 
 #include "simd/attention_kernels.h"
-
-#if defined(__clang__)
-#define ROPEWALK_UNROLL _Pragma("unroll")
-#else
-#define ROPEWALK_UNROLL _Pragma("GCC unroll 16")
-#endif
+#include "simd/unroll.h"
 
 ROPEWALK_BEFORE_TARGET
 namespace ropewalk {

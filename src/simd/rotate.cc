@@ -13,6 +13,7 @@
 
 #include "simd/fetch_ahead.h"
 #include "simd/half-inl.h"
+#include "simd/unroll.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ropewalk::simd::HWY_NAMESPACE {
@@ -263,6 +264,30 @@ HWY_INLINE void fill_pairs(float* row, const float* from, int planes, bool minus
   }
 }
 
+#if HWY_CAP_GE512
+// 64 planes, the usual head of 128: the doubled table stays in 16 registers while the heads stream by.
+template <class T>
+HWY_INLINE void interleaved_64(const RotateArgs& args, const T* x, T* out, const float* cos2, const float* sin2) {
+  const hn::CappedTag<float, 16> d;
+  hn::Vec<decltype(d)> c[8], s[8];
+  ROPEWALK_UNROLL
+  for (int v = 0; v < 8; ++v) {
+    c[v] = hn::Load(d, cos2 + 16 * v);
+    s[v] = hn::Load(d, sin2 + 16 * v);
+  }
+  for (int h = 0; h < args.heads; ++h) {
+    const T* from = x + h * args.x_head_stride + args.begin;
+    T* to = out + h * args.out_head_stride + args.begin;
+    fetch_ahead(from, 128 * int64_t{sizeof(T)});
+    ROPEWALK_UNROLL
+    for (int v = 0; v < 8; ++v) {
+      const auto y = load_f32(d, from + 16 * v);
+      store_f32(d, hn::MulAdd(y, c[v], hn::Mul(hn::Reverse2(d, y), s[v])), to + 16 * v);
+    }
+  }
+}
+#endif
+
 template <class T>
 HWY_INLINE void rotate_interleaved(const RotateArgs& args, const T* x, T* out, const float* cos, const float* sin) {
   alignas(64) float cos2[2 * kChunk], sin2[2 * kChunk];
@@ -270,6 +295,9 @@ HWY_INLINE void rotate_interleaved(const RotateArgs& args, const T* x, T* out, c
     const int planes = std::min(kChunk, args.planes - first);
     fill_pairs(cos2, cos + first, planes, false);
     fill_pairs(sin2, sin + first, planes, HWY_TARGET != HWY_SCALAR);
+#if HWY_CAP_GE512
+    if (args.planes == 64) return interleaved_64(args, x, out, cos2, sin2);
+#endif
     for (int h = 0; h < args.heads; ++h) {
       const int64_t at = args.begin + 2 * first;
       fetch_ahead(x + h * args.x_head_stride + at, 2 * planes * int64_t{sizeof(T)});
