@@ -321,6 +321,39 @@ TEST(Expr, WhatIsWrongIsNamed) {
   EXPECT_TRUE(std::isnan(out[4 * kWidth]));
 }
 
+// A table that is given is not drawn as well; one that no memory should hold is an error, and not an attempt.
+TEST(Registry, TablesTooLargeToDraw) {
+  EncodingContext wide = kContext;
+  wide.width = 1 << 24;
+  const auto made = make_encoding("learned:rows=16777216", wide);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code(), ErrorCode::kTooLarge);
+  EXPECT_THAT(made.error().message(),
+              testing::AllOf(HasSubstr("learned"), HasSubstr("table"), HasSubstr("[16777216, 16777216]")));
+}
+
+// Calls with other distances may share a term: what one prepared stays for it.
+TEST(Xl, PreparedDistancesOnlyGrow) {
+  const Layer layer{make_encoding("xl", kContext).value(), {}};
+  const auto x = embeddings(20);
+  const auto before = layer.attend(x, count_from(0, 20));
+  ASSERT_TRUE(layer.encoding.score->prepare(-3, 2));
+  const auto positions = count_from(0, 20);
+  ScoreTile tile;
+  tile.q_pos = std::span(positions).last(1);
+  tile.k_pos = positions;
+  tile.q = x.data();
+  tile.k = x.data();
+  tile.q_stride = tile.k_stride = kDim;
+  std::vector<float> scores(20);
+  layer.encoding.score->add(tile, scores.data(), 20);  // d = 0 .. 19, as the first call had prepared
+  for (const float s : scores) EXPECT_TRUE(std::isfinite(s));
+  EXPECT_EQ(before, layer.attend(x, positions));
+  const auto far = layer.encoding.score->prepare(0, int64_t{1} << 40);
+  ASSERT_FALSE(far);
+  EXPECT_EQ(far.error().code(), ErrorCode::kTooLarge);
+}
+
 TEST(Registry, WhatIsWrongIsNamed) {
   EXPECT_THAT(make_encoding("alibbi", kContext).error().message(), testing::AllOf(HasSubstr("alibbi"), HasSubstr("alibi")));
   EXPECT_THAT(make_encoding("alibi:slope=3", kContext).error().message(),

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "frame.h"
+#include "simd/limits.h"
 #include "workbench/bench/bench.h"
 
 namespace ropewalk::app {
@@ -99,12 +100,13 @@ TEST(Bench, PeakHasARowForEachProductOfTheMachine) {
   const Outcome outcome = run(std::string("bench peak") + kQuick);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const json result = json::parse(outcome.out);
-  const bool bf16 = result["machine"]["bf16_dot"].get<bool>();
-  ASSERT_EQ(result["rows"].size(), bf16 ? 2 : 1);
+  ASSERT_EQ(result["rows"].size(), 1 + bf16_units().size());
   EXPECT_EQ(result["rows"][0]["name"], "f32");
   EXPECT_GT(result["limits"]["f32_gflop_per_s"].get<double>(), 0);
-  if (bf16) {
-    EXPECT_EQ(result["rows"][1]["name"], "bf16");
+  for (size_t i = 0; i < bf16_units().size(); ++i) {
+    EXPECT_EQ(result["rows"][i + 1]["name"], "bf16");
+    EXPECT_EQ(result["rows"][i + 1]["case"]["instruction"], bf16_units()[i].instruction);
+    EXPECT_EQ(result["rows"][i + 1]["checked"], true);
     EXPECT_GT(result["limits"]["bf16_gflop_per_s"].get<double>(), 0);
   }
 }

@@ -70,7 +70,8 @@ Result<int> run(const Common& common) {
   line("SIMD in use", simd_target_in_use());
   line("SIMD compiled", fmt::format("{}", fmt::join(simd_targets_compiled(), ", ")));
   line("SIMD supported", fmt::format("{}", fmt::join(simd_targets_supported(), ", ")));
-  line("bf16 dot product", bf16_pays() ? fmt::format("yes ({}): --precision fast multiplies in bf16", bf16_unit().instruction)
+  line("bf16 dot product", bf16_pays()
+                               ? fmt::format("yes ({}): --precision fast multiplies in bf16", bf16_units().front().instruction)
                            : has_bf16_dot() ? "yes, but slower than f32 here: --precision fast computes in f32"
                                             : "no: --precision fast computes in f32");
   for (const auto& item : versions.items()) line(item.key(), item.value().get<std::string>());

@@ -51,8 +51,8 @@ class ROPEWALK_API ScoreTerm {
  public:
   virtual ~ScoreTerm() = default;
   virtual TermShape shape() const { return {}; }
-  // Called once before the tiles of a call, with the least and the largest d = m - n among its pairs: tables by distance are
-  // made here. Errors: kTooLarge.
+  // Called before the tiles of a call, with the least and the largest d = m - n among its pairs: tables by distance are made
+  // here, and a pair outside of every range prepared must not be asked for. Calls may run side by side. Errors: kTooLarge.
   virtual Result<void> prepare(int64_t least, int64_t largest) const;
   // The term itself where it depends on the head and on d = m - n alone; else null.
   virtual const DistanceTerm* by_distance() const { return nullptr; }

@@ -38,7 +38,7 @@ struct EncodingInfo {
   std::string name{};     // "alibi"
   std::string title{};    // "Attention with linear biases"
   std::string family{};   // "absolute", "relative", "content", "rotary", "pairs"
-  std::string formula{};  // in plain text, with the symbols of docs/encodings
+  std::string formula{};  // in plain text: m, n positions, d = m - n, h head, H heads, D head size, C width
   std::string summary{};  // what it is and when to use it
   std::string used_by{};  // models
   std::string source{};   // paper
@@ -66,7 +66,7 @@ ROPEWALK_API const EncodingInfo* find_encoding(std::string_view name);
 
 // "alibi", "t5:buckets=32:max=128", "expr:-0.5*log(1+d)". Weights by name; those that are absent are drawn from the seed.
 // Errors: kNotFound (no such encoding), kInvalidArgument (a parameter that does not exist or is out of its range, a weight of
-// another shape or name), naming encoding, parameter, range and value.
+// another shape or name), naming encoding, parameter, range and value; kTooLarge (a table to draw of more than 2^28 elements).
 ROPEWALK_API Result<PositionEncoding> make_encoding(std::string_view text, const EncodingContext& context,
                                                     std::span<const EncodingWeight> weights = {});
 

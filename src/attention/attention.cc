@@ -49,9 +49,9 @@ class Attention {
     if (in_.score != nullptr) {
       const PosRange distances = distances_of(in_);
       ROPEWALK_CHECK_OK(in_.score->prepare(distances.first, distances.last));
+      ROPEWALK_CHECK_OK(bias_.make(in_, shape_, distances, visibility_.tiles(), threads_));
+      if (!bias_.empty()) plan_.bias = &bias_;
     }
-    ROPEWALK_CHECK_OK(bias_.make(in_, shape_, visibility_.tiles(), threads_));
-    if (!bias_.empty()) plan_.bias = &bias_;
     if (!plan_.packs_itself) ROPEWALK_CHECK_OK(pack_values());
     for (const QueryRun& run : sides_.runs()) {
       ROPEWALK_CHECK_OK(sides_.prepare(run, threads_));

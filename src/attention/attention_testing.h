@@ -141,7 +141,7 @@ inline void expect_near(const std::vector<float>& got, const std::vector<float>&
 
 // The same for bf16, u = 2^-8 (rms u / sqrt(3)): q and k are rounded once each, so a score, a sum of D independent errors, is
 // wrong by sqrt(2/3) u |q| |k| / sqrt(D) rms for data of even size over its dims; three times that is the bound. Weights and
-// values are rounded once. `term`: the largest that a term of values adds.
+// values are rounded once. Score terms stay in f32 (`term` is their size); the toy of values adds up to half the heads.
 inline double bf16_bound(const Problem& p, double term, double gain) {
   const double u = std::ldexp(1.0, -8);
   const double scale = p.options.scale > 0 ? p.options.scale : 1 / std::sqrt(p.dim);
@@ -149,7 +149,8 @@ inline double bf16_bound(const Problem& p, double term, double gain) {
   const double e_s = 3 * std::sqrt(2.0 / 3) * u * b / std::sqrt(p.dim);
   double top = 0;
   for (const float x : p.v) top = std::isfinite(x) ? std::max(top, std::abs(static_cast<double>(x))) : top;
-  return (std::expm1(std::min(2 * e_s, 1.0)) + 4 * u) * (top + term) + f32_bound(p, term, gain);
+  if (p.in.value != nullptr) top += 0.5 * p.heads;
+  return (std::expm1(std::min(2 * e_s, 1.0)) + 4 * u) * top + f32_bound(p, term, gain);
 }
 
 // On every SIMD target of this machine, in f32 and with every set of bf16 kernels.

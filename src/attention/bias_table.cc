@@ -15,12 +15,12 @@ constexpr double kLargest = 1e38;               // of a finite bias that a float
 
 }  // namespace
 
-Result<void> BiasTable::make(const AttentionInputs& inputs, const AttentionShape& shape, int64_t tiles,
+Result<void> BiasTable::make(const AttentionInputs& inputs, const AttentionShape& shape, PosRange distances, int64_t tiles,
                              const Threads& threads) {
   const DistanceTerm* term = inputs.score == nullptr ? nullptr : inputs.score->by_distance();
   if (term == nullptr || inputs.q_pos.empty() || inputs.k_pos.empty()) return {};
-  const int64_t least = distances_of(inputs).first;
-  largest_ = distances_of(inputs).last;
+  const int64_t least = distances.first;
+  largest_ = distances.last;
   const int64_t count = largest_ - least + 1;
   if (count > 4 * (shape.queries + shape.keys)) return {};
 

@@ -1,11 +1,13 @@
 #include "encodings/registry.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <new>
+#include <optional>
 
 #include "base/fail.h"
 #include "base/random.h"
+#include "encodings/rope/settings_grammar.h"
 
 namespace ropewalk {
 namespace {
@@ -28,15 +30,10 @@ Result<const EncodingEntry*> find_entry(std::string_view name) {
   return fail(ErrorCode::kNotFound, "[encoding] expected one of {}, but got '{}'", known, name);
 }
 
-// 1e6, 8k: a finite number, k and m as powers of 1024.
-bool parse_number(std::string_view text, double& value) {
-  double unit = 1;
-  if (text.ends_with('k')) unit = 1024;
-  if (text.ends_with('m')) unit = 1024 * 1024;
-  if (unit != 1) text.remove_suffix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  value *= unit;
-  return error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
+// "1e6", "-2", "8k".
+std::optional<double> parse_number(std::string_view text) {
+  if (const auto count = settings::parse_count(text)) return static_cast<double>(*count);
+  return settings::parse_number(text);
 }
 
 Result<EncodingArguments> parse_arguments(const EncodingInfo& info, std::string_view rest) {
@@ -60,14 +57,12 @@ Result<EncodingArguments> parse_arguments(const EncodingInfo& info, std::string_
       return fail(ErrorCode::kInvalidArgument, "[encoding] {}: expected {}, but got '{}'", info.name,
                   known.empty() ? "no parameters" : fmt::format("parameters of {}", known), field);
     }
-    double value = 0;
-    const bool good = parse_number(field.substr(equals + 1), value) && value >= parameter->low && value <= parameter->high &&
-                      (!parameter->whole || value == std::floor(value));
-    if (!good) {
+    const auto value = parse_number(field.substr(equals + 1));
+    if (!value || *value < parameter->low || *value > parameter->high || (parameter->whole && *value != std::floor(*value))) {
       return fail(ErrorCode::kInvalidArgument, "[encoding] {}: {}: expected {} from {} to {}, but got '{}'", info.name, name,
                   parameter->whole ? "a whole number" : "a number", parameter->low, parameter->high, field.substr(equals + 1));
     }
-    arguments.set(parameter->name, value);
+    arguments.set(parameter->name, *value);
   }
   return arguments;
 }
@@ -105,22 +100,59 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return text + "]";
 }
 
-// The tables with values: drawn, each from a stream of its own, so that one does not depend on another's size.
-Result<std::vector<EncodingWeight>> draw(const Use& use, const EncodingContext& context) {
+Result<void> check_given(const std::string& encoding, const EncodingWeight& table, const EncodingWeight& given) {
+  if (given.shape != table.shape || static_cast<int64_t>(given.values.size()) != elements(given.shape)) {
+    return fail(ErrorCode::kInvalidArgument, "[encoding] {}: {}: expected shape {}, but got {} with {} values", encoding,
+                given.name, shape_text(table.shape), shape_text(given.shape), given.values.size());
+  }
+  for (const float value : given.values) {
+    if (!std::isfinite(value))
+      return fail(ErrorCode::kInvalidArgument, "[encoding] {}: {}: expected finite values, but got {}", encoding, given.name,
+                  value);
+  }
+  return {};
+}
+
+// Each from a stream of its own, so that one table does not depend on another's size. Errors: kTooLarge.
+Result<void> draw(const EncodingEntry& entry, uint64_t seed, uint64_t stream, EncodingWeight& table) {
+  constexpr int64_t kMost = int64_t{1} << 28;  // 1 GB
+  const int64_t count = elements(table.shape);
+  if (count > kMost) {
+    return fail(ErrorCode::kTooLarge, "[encoding] {}: {}: expected at most {} elements to draw, but got shape {}",
+                entry.info.name, table.name, kMost, shape_text(table.shape));
+  }
+  try {
+    table.values.resize(static_cast<size_t>(count));
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::kTooLarge, "[encoding] {}: {}: no memory for shape {}", entry.info.name, table.name,
+                shape_text(table.shape));
+  }
+  Random random(seed, stream);
+  for (int64_t i = 0; i < count; ++i) {
+    const double x = random.normal();
+    table.values[static_cast<size_t>(i)] = static_cast<float>(entry.initial != nullptr ? entry.initial(table.name, x) : x);
+  }
+  return {};
+}
+
+// The tables, as given or, where absent, drawn.
+Result<std::vector<EncodingWeight>> tables_of(const Use& use, const EncodingContext& context,
+                                              std::span<const EncodingWeight> weights) {
+  const std::string& name = use.entry->info.name;
   std::vector<EncodingWeight> tables;
   if (use.entry->shapes != nullptr) tables = use.entry->shapes(use.arguments, context);
-  uint64_t stream = 0;
-  for (EncodingWeight& table : tables) {
-    const int64_t count = elements(table.shape);
-    if (count > (int64_t{1} << 32))
-      return fail(ErrorCode::kTooLarge, "[encoding] {}: {}: a table of {} elements is too large", use.entry->info.name,
-                  table.name, count);
-    Random random(context.seed, ++stream);
-    table.values.resize(static_cast<size_t>(count));
-    for (int64_t i = 0; i < count; ++i) {
-      const double x = random.normal();
-      table.values[static_cast<size_t>(i)] =
-          static_cast<float>(use.entry->initial != nullptr ? use.entry->initial(table.name, i, x) : x);
+  for (const EncodingWeight& given : weights) {
+    if (std::none_of(tables.begin(), tables.end(), [&](const EncodingWeight& t) { return t.name == given.name; }))
+      return fail(ErrorCode::kInvalidArgument, "[encoding] {}: there is no weight '{}'", name, given.name);
+  }
+  for (size_t i = 0; i < tables.size(); ++i) {
+    const auto given =
+        std::find_if(weights.begin(), weights.end(), [&](const EncodingWeight& w) { return w.name == tables[i].name; });
+    if (given == weights.end()) {
+      ROPEWALK_CHECK_OK(draw(*use.entry, context.seed, i + 1, tables[i]));
+    } else {
+      ROPEWALK_CHECK_OK(check_given(name, tables[i], *given));
+      tables[i] = *given;
     }
   }
   return tables;
@@ -150,30 +182,13 @@ const EncodingInfo* find_encoding(std::string_view name) {
 Result<PositionEncoding> make_encoding(std::string_view text, const EncodingContext& context,
                                        std::span<const EncodingWeight> weights) {
   ROPEWALK_TRY(const Use use, parse_use(text, context));
-  ROPEWALK_TRY(std::vector<EncodingWeight> tables, draw(use, context));
-  const std::string& name = use.entry->info.name;
-  for (const EncodingWeight& given : weights) {
-    const auto table =
-        std::find_if(tables.begin(), tables.end(), [&](const EncodingWeight& t) { return t.name == given.name; });
-    if (table == tables.end())
-      return fail(ErrorCode::kInvalidArgument, "[encoding] {}: there is no weight '{}'", name, given.name);
-    if (given.shape != table->shape || static_cast<int64_t>(given.values.size()) != elements(given.shape)) {
-      return fail(ErrorCode::kInvalidArgument, "[encoding] {}: {}: expected shape {}, but got {} with {} values", name,
-                  given.name, shape_text(table->shape), shape_text(given.shape), given.values.size());
-    }
-    for (const float value : given.values) {
-      if (!std::isfinite(value))
-        return fail(ErrorCode::kInvalidArgument, "[encoding] {}: {}: expected finite values, but got {}", name, given.name,
-                    value);
-    }
-    *table = given;
-  }
+  ROPEWALK_TRY(std::vector<EncodingWeight> tables, tables_of(use, context, weights));
   return use.entry->make(use.arguments, context, EncodingTables(std::move(tables)));
 }
 
 Result<std::vector<EncodingWeight>> encoding_weights(std::string_view text, const EncodingContext& context) {
   ROPEWALK_TRY(const Use use, parse_use(text, context));
-  return draw(use, context);
+  return tables_of(use, context, {});
 }
 
 }  // namespace ropewalk

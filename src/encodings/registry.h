@@ -40,9 +40,8 @@ struct EncodingEntry {
   EncodingInfo info{};
   // Shapes of the learned tables, values empty; null when there are none.
   std::vector<EncodingWeight> (*shapes)(const EncodingArguments&, const EncodingContext&) = nullptr;
-  // The values that a table starts training from, where that is not a normal draw of standard deviation 0.02... see
-  // registry.cc.
-  double (*initial)(const std::string& table, int64_t index, double normal) = nullptr;
+  // What an element of a table that is not given becomes, from a normal draw; null: the draw itself.
+  double (*initial)(const std::string& table, double normal) = nullptr;
   Result<PositionEncoding> (*make)(const EncodingArguments&, const EncodingContext&, const EncodingTables&) = nullptr;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <vector>
 
 #include "simd/fetch_ahead.h"
 #include "simd/targets.h"
@@ -134,6 +135,21 @@ __attribute__((noinline)) void tile_rounds(int64_t rounds, float* out) {
       : "r"(out), "r"(palette), "r"(ones), "r"(int64_t{64})
       : "cc", "memory");
 }
+
+constexpr double kTileOperations = 4 * 16 * 16 * 64;  // four tiles of 16 by 16, 32 multiply-adds deep
+constexpr double kDotOperations = 12 * 16 * 4;        // twelve vectors of 16 lanes, two multiply-adds each
+double run_tiles(int64_t rounds, float& sink) {
+  alignas(64) float out[16 * 16];
+  tile_rounds(rounds, out);
+  sink = out[0];
+  return kTileOperations * static_cast<double>(rounds);
+}
+double run_dots(int64_t rounds, float& sink) {
+  float out[16];
+  dot_rounds(rounds, out);
+  sink = out[0];
+  return kDotOperations * static_cast<double>(rounds);
+}
 #endif
 
 }  // namespace
@@ -155,26 +171,16 @@ double multiply_add_f32(int64_t rounds, float& sink) {
   return operations;
 }
 
-Bf16Unit bf16_unit() {
-  if (has_amx_bf16()) return {"tdpbf16ps", 4 * 16 * 16 * 64, 32};
-  if (has_bf16_dot()) return {"vdpbf16ps", 12 * 16 * 4, 2};
-  return {};
-}
-
-double dot_bf16(int64_t rounds, float& sink) {
-  const Bf16Unit unit = bf16_unit();
-  sink = 0;
-  if (rounds <= 0 || unit.instruction == nullptr) return 0;
+std::span<const Bf16Unit> bf16_units() {
+  static const std::vector<Bf16Unit> units = [] {
+    std::vector<Bf16Unit> list;
 #if defined(__x86_64__)
-  alignas(64) float out[16 * 16];
-  if (has_amx_bf16()) {
-    tile_rounds(rounds, out);
-  } else {
-    dot_rounds(rounds, out);
-  }
-  sink = out[0];
+    if (has_amx_bf16()) list.push_back({"tdpbf16ps", kTileOperations, 32, run_tiles});
+    if (has_bf16_dot()) list.push_back({"vdpbf16ps", kDotOperations, 2, run_dots});
 #endif
-  return unit.operations * static_cast<double>(rounds);
+    return list;
+  }();
+  return units;
 }
 
 }  // namespace ropewalk

@@ -20,17 +20,15 @@ void scale_in_place(std::span<float> values, float factor);
 // where b = 0.5 + 0.001 * lanes; it tends to 24 b.
 double multiply_add_f32(int64_t rounds, float& sink);
 
-// The processor's fastest instruction for products in bf16, and what a round of dot_bf16 does with it: operations, and what is
-// added to one lane.
+// An instruction for products in bf16 that this processor has, and what a round with it does: operations, and what is added to
+// one lane. `run` is as multiply_add_f32; `sink` receives sum * rounds (exact up to 2^24).
 struct Bf16Unit {
-  const char* instruction = nullptr;  // "tdpbf16ps" (AMX), "vdpbf16ps" (AVX512_BF16), or null: none
+  const char* instruction = nullptr;  // "tdpbf16ps" (AMX), "vdpbf16ps" (AVX512_BF16)
   double operations = 0;
   float sum = 0;
+  double (*run)(int64_t rounds, float& sink) = nullptr;
 };
-Bf16Unit bf16_unit();
-
-// The same with that instruction. Returns the operations done; `sink` receives bf16_unit().sum * rounds (exact up to 2^24).
-// Without such an instruction it does nothing and returns 0.
-double dot_bf16(int64_t rounds, float& sink);
+// The one that attention uses first; empty where there is none.
+std::span<const Bf16Unit> bf16_units();
 
 }  // namespace ropewalk

@@ -66,13 +66,13 @@ TEST(Limits, MultiplyAddRunsEveryChain) {
   });
 }
 
-TEST(Limits, Bf16DotCounts) {
-  float sum = -1;
-  const double operations = dot_bf16(100, sum);
-  const Bf16Unit unit = bf16_unit();
-  EXPECT_EQ(unit.instruction != nullptr, has_bf16_dot() || has_amx_bf16());
-  EXPECT_EQ(operations, 100 * unit.operations);
-  EXPECT_EQ(sum, 100 * unit.sum);
+TEST(Limits, Bf16UnitsCount) {
+  EXPECT_EQ(bf16_units().size(), static_cast<size_t>(has_bf16_dot()) + static_cast<size_t>(has_amx_bf16()));
+  for (const Bf16Unit& unit : bf16_units()) {
+    float sum = -1;
+    EXPECT_EQ(unit.run(100, sum), 100 * unit.operations) << unit.instruction;
+    EXPECT_EQ(sum, 100 * unit.sum) << unit.instruction;
+  }
 }
 
 TEST(Targets, InUseIsTheBestSupported) {

@@ -18,8 +18,8 @@ bool has_bf16_dot();
 // on the first call.
 bool has_amx_bf16();
 
-// Products in bf16 are faster than in f32 here. vdpbf16ps alone is not a reason: it runs at twice the rate of f32 on AMD's
-// processors (Zen 4) and at half of it on Intel's (measured with `ropewalk bench peak`), which have AMX for it.
+// Products in bf16 are faster than in f32 here. vdpbf16ps alone is not a reason: on an Intel processor with AMX it runs
+// at half the rate of f32 (`ropewalk bench peak`). On AMD's it counts as one (docs/design/0004).
 bool bf16_pays();
 
 std::string highway_version();  // "1.0.3"

@@ -6,18 +6,11 @@
 #include <vector>
 
 #include "base/fail.h"
+#include "encodings/dot.h"
 #include "encodings/registry.h"
-#include "simd/ops.h"
 
 namespace ropewalk {
 namespace {
-
-float dot(const float* a, const float* b, int n, float) { return ops::dot(a, b, n); }
-double dot(const float* a, const float* b, int n, double) {
-  double sum = 0;
-  for (int i = 0; i < n; ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-  return sum;
-}
 
 struct Form {
   int64_t span = 256;  // K: the tables have 2 K rows
@@ -61,12 +54,12 @@ class Deberta : public ScoreTerm {
       for (size_t c = 0; c < tile.k_pos.size(); ++c) {
         const int64_t d = tile.q_pos[r] - tile.k_pos[c];
         const int64_t row = row_of(form_, d);
-        if (!kr_.empty() && row != last_row) content_to_position = dot(q, vector(kr_, row, tile.head), dim_, T());
+        if (!kr_.empty() && row != last_row) content_to_position = dot_as<T>(q, vector(kr_, row, tile.head), dim_);
         last_row = row;
         T sum = content_to_position;
         if (!qr_.empty()) {
           const float* k = tile.k + static_cast<int64_t>(c) * tile.k_stride;
-          sum += dot(k, vector(qr_, form_.paper ? row_of(form_, -d) : row, tile.head), dim_, T());
+          sum += dot_as<T>(k, vector(qr_, form_.paper ? row_of(form_, -d) : row, tile.head), dim_);
         }
         scores[static_cast<int64_t>(r) * stride + static_cast<int64_t>(c)] += static_cast<T>(tile.scale) * sum;
       }
@@ -110,7 +103,7 @@ const EncodingEntry& encoding_deberta() {
         if (arguments["p2c"] != 0) list.push_back({"qr", shape, {}});
         return list;
       },
-      .initial = [](const std::string&, int64_t, double normal) { return 0.3 * normal; },
+      .initial = [](const std::string&, double normal) { return 0.3 * normal; },
       .make = [](const EncodingArguments& arguments, const EncodingContext& context,
                  const EncodingTables& tables) -> Result<PositionEncoding> {
         const Form form{arguments.whole("span"), arguments.whole("max"), arguments["paper"] != 0};

@@ -114,7 +114,7 @@ const EncodingEntry& encoding_fire() {
                 {"b2", {context.heads}, {}}};
       },
       .initial =
-          [](const std::string& table, int64_t, double normal) {
+          [](const std::string& table, double normal) {
             if (table == "c") return 0.1;
             if (table == "threshold") return 512.0;
             return table == "w2" ? 0.2 * normal : normal;

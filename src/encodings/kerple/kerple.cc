@@ -13,28 +13,26 @@ struct Head {
   double r1, r2;
 };
 
-class Logarithmic : public DistanceTerm {
- public:
-  explicit Logarithmic(std::vector<Head> heads) : heads_(std::move(heads)) {}
-  TermShape shape() const override { return {static_cast<int>(heads_.size()), 0}; }
-  void fill(int head, int, int64_t first, std::span<double> out) const override {
-    const auto [r1, r2] = heads_[static_cast<size_t>(head)];
-    for (size_t i = 0; i < out.size(); ++i)
-      out[i] = -r1 * std::log1p(r2 * std::abs(static_cast<double>(first + static_cast<int64_t>(i))));
-  }
-
- private:
-  std::vector<Head> heads_;
+struct Logarithmic {
+  static constexpr const char* kName = "kerple_log";
+  static constexpr double kLargestR2 = 1e6;
+  static double bias(const Head& head, double distance) { return -head.r1 * std::log1p(head.r2 * distance); }
+};
+struct Power {
+  static constexpr const char* kName = "kerple_power";
+  static constexpr double kLargestR2 = 2;
+  static double bias(const Head& head, double distance) { return -head.r1 * std::pow(distance, head.r2); }
 };
 
-class Power : public DistanceTerm {
+template <class Kernel>
+class Kerple : public DistanceTerm {
  public:
-  explicit Power(std::vector<Head> heads) : heads_(std::move(heads)) {}
+  explicit Kerple(std::vector<Head> heads) : heads_(std::move(heads)) {}
   TermShape shape() const override { return {static_cast<int>(heads_.size()), 0}; }
   void fill(int head, int, int64_t first, std::span<double> out) const override {
-    const auto [r1, r2] = heads_[static_cast<size_t>(head)];
+    const Head& h = heads_[static_cast<size_t>(head)];
     for (size_t i = 0; i < out.size(); ++i)
-      out[i] = -r1 * std::pow(std::abs(static_cast<double>(first + static_cast<int64_t>(i))), r2);
+      out[i] = Kernel::bias(h, std::abs(static_cast<double>(first + static_cast<int64_t>(i))));
   }
 
  private:
@@ -62,55 +60,46 @@ Result<std::vector<Head>> heads_of(const char* name, const EncodingContext& cont
   return heads;
 }
 
-// Positive, spread over heads by the normal draw.
-double start_of(const std::string&, int64_t, double normal) { return std::clamp(std::exp2(normal), 1.0 / 64, 2.0); }
+template <class Kernel>
+Result<PositionEncoding> make(const EncodingArguments&, const EncodingContext& context, const EncodingTables& tables) {
+  ROPEWALK_TRY(std::vector<Head> heads, heads_of(Kernel::kName, context, tables, Kernel::kLargestR2));
+  PositionEncoding encoding;
+  encoding.score = std::make_shared<Kerple<Kernel>>(std::move(heads));
+  return encoding;
+}
+
+template <class Kernel>
+EncodingEntry entry_of(EncodingInfo info) {
+  info.family = "relative";
+  info.cost = "a table of H by T + S floats a call";
+  info.points = {.score = true};
+  info.shift_invariant = true;
+  // Positive, spread over heads by the normal draw.
+  const auto initial = [](const std::string&, double normal) { return std::clamp(std::exp2(normal), 1.0 / 64, 2.0); };
+  return {.info = std::move(info), .shapes = shapes, .initial = initial, .make = make<Kernel>};
+}
 
 }  // namespace
 
 const EncodingEntry& encoding_kerple_log() {
-  static const EncodingEntry entry = {
-      .info = {.name = "kerple_log",
-               .title = "KERPLE, logarithmic kernel",
-               .family = "relative",
-               .formula = "b_h(d) = -r1_h ln(1 + r2_h |d|), r1 > 0, r2 > 0",
-               .summary =
-                   "A learned penalty that grows like a logarithm: far keys keep some weight, so it reads beyond the trained "
-                   "length better than a straight line.",
-               .source = "Chi et al. 2022, arXiv:2205.09921, eq. 5",
-               .cost = "a table of H by T + S floats a call",
-               .points = {.score = true},
-               .shift_invariant = true},
-      .shapes = shapes,
-      .initial = start_of,
-      .make = [](const EncodingArguments&, const EncodingContext& context,
-                 const EncodingTables& tables) -> Result<PositionEncoding> {
-        ROPEWALK_TRY(std::vector<Head> heads, heads_of("kerple_log", context, tables, 1e6));
-        PositionEncoding encoding;
-        encoding.score = std::make_shared<Logarithmic>(std::move(heads));
-        return encoding;
-      }};
+  static const EncodingEntry entry = entry_of<Logarithmic>(
+      {.name = "kerple_log",
+       .title = "KERPLE, logarithmic kernel",
+       .formula = "b_h(d) = -r1_h ln(1 + r2_h |d|), r1 > 0, r2 > 0",
+       .summary =
+           "A learned penalty that grows like a logarithm: far keys keep some weight, so it reads beyond the trained length "
+           "better than a straight line.",
+       .source = "Chi et al. 2022, arXiv:2205.09921, eq. 5"});
   return entry;
 }
 
 const EncodingEntry& encoding_kerple_power() {
-  static const EncodingEntry entry = {.info = {.name = "kerple_power",
-                                               .title = "KERPLE, power kernel",
-                                               .family = "relative",
-                                               .formula = "b_h(d) = -r1_h |d|^(r2_h), r1 > 0, 0 < r2 <= 2",
-                                               .summary = "ALiBi with a learned slope and a learned exponent: r2 = 1 is ALiBi.",
-                                               .source = "Chi et al. 2022, arXiv:2205.09921, eq. 4",
-                                               .cost = "a table of H by T + S floats a call",
-                                               .points = {.score = true},
-                                               .shift_invariant = true},
-                                      .shapes = shapes,
-                                      .initial = start_of,
-                                      .make = [](const EncodingArguments&, const EncodingContext& context,
-                                                 const EncodingTables& tables) -> Result<PositionEncoding> {
-                                        ROPEWALK_TRY(std::vector<Head> heads, heads_of("kerple_power", context, tables, 2));
-                                        PositionEncoding encoding;
-                                        encoding.score = std::make_shared<Power>(std::move(heads));
-                                        return encoding;
-                                      }};
+  static const EncodingEntry entry =
+      entry_of<Power>({.name = "kerple_power",
+                       .title = "KERPLE, power kernel",
+                       .formula = "b_h(d) = -r1_h |d|^(r2_h), r1 > 0, 0 < r2 <= 2",
+                       .summary = "ALiBi with a learned slope and a learned exponent: r2 = 1 is ALiBi.",
+                       .source = "Chi et al. 2022, arXiv:2205.09921, eq. 4"});
   return entry;
 }
 

@@ -94,7 +94,7 @@ const EncodingEntry& encoding_learned() {
         const int64_t rows = arguments.whole("rows");
         return {{"table", {rows > 0 ? rows : context.trained + arguments.whole("offset"), context.width}, {}}};
       },
-      .initial = [](const std::string&, int64_t, double normal) { return 0.02 * normal; },
+      .initial = [](const std::string&, double normal) { return 0.02 * normal; },
       .make = [](const EncodingArguments& arguments, const EncodingContext& context,
                  const EncodingTables& tables) -> Result<PositionEncoding> {
         const auto rows = static_cast<int64_t>(tables["table"].size()) / context.width;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "encodings/dot.h"
 #include "encodings/registry.h"
 #include "simd/ops.h"
 
@@ -48,13 +49,6 @@ class Table {
   bool per_head_, forward_;
 };
 
-float dot(const float* a, const float* b, int n, float) { return ops::dot(a, b, n); }
-double dot(const float* a, const float* b, int n, double) {
-  double sum = 0;
-  for (int i = 0; i < n; ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-  return sum;
-}
-
 class KeySide : public ScoreTerm {
  public:
   KeySide(Table table, bool query_side) : table_(std::move(table)), query_side_(query_side) {}
@@ -77,7 +71,7 @@ class KeySide : public ScoreTerm {
       // The offsets of a row are few: each product with q is formed once, when its first key comes.
       const auto product = [&](int64_t at) {
         const auto i = static_cast<size_t>(at);
-        if (made[i] != r + 1) products[i] = scale * dot(q, table_.row(tile.head, at), table_.dim(), T());
+        if (made[i] != r + 1) products[i] = scale * dot_as<T>(q, table_.row(tile.head, at), table_.dim());
         made[i] = r + 1;
         return products[i];
       };
@@ -89,7 +83,7 @@ class KeySide : public ScoreTerm {
         add_constant(product(table_.index(tile.q_pos[r] - tile.k_pos.back())), cols - ramp.last, row + ramp.last);
       for (int64_t c = 0; query_side_ && c < cols; ++c) {
         const float* a = table_.row(tile.head, table_.index(tile.q_pos[r] - tile.k_pos[static_cast<size_t>(c)]));
-        row[c] += scale * dot(tile.k + c * tile.k_stride, a, table_.dim(), T());
+        row[c] += scale * dot_as<T>(tile.k + c * tile.k_stride, a, table_.dim());
       }
     }
   }
@@ -173,7 +167,7 @@ const EncodingEntry& encoding_shaw() {
            .points = {.score = true, .value = true},
            .shift_invariant = true},
       .shapes = shapes,
-      .initial = [](const std::string&, int64_t, double normal) { return 0.1 * normal; },
+      .initial = [](const std::string&, double normal) { return 0.1 * normal; },
       .make = [](const EncodingArguments& arguments, const EncodingContext& context,
                  const EncodingTables& tables) -> Result<PositionEncoding> {
         const auto table = [&](const char* name) {

@@ -6,19 +6,12 @@
 #include <vector>
 
 #include "base/fail.h"
+#include "encodings/dot.h"
 #include "encodings/registry.h"
 #include "encodings/sinusoidal/sinusoid.h"
-#include "simd/ops.h"
 
 namespace ropewalk {
 namespace {
-
-float dot(const float* a, const float* b, int n, float) { return ops::dot(a, b, n); }
-double dot(const float* a, const float* b, int n, double) {
-  double sum = 0;
-  for (int i = 0; i < n; ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-  return sum;
-}
 
 // r_d of all heads for the distances [least, largest].
 struct Vectors {
@@ -41,14 +34,21 @@ class TransformerXl : public ScoreTerm {
   // Each distance has its own vector, made once: d is looked up, never shifted, so both directions are right.
   Result<void> prepare(int64_t least, int64_t largest) const override {
     const std::lock_guard lock(mutex_);
-    if (vectors_ != nullptr && vectors_->least <= least && largest <= vectors_->largest) return {};
-    if (largest - least >= int64_t{1} << 24)
-      return fail(ErrorCode::kTooLarge, "[xl] expected at most {} distances in a call, but got {} to {}", int64_t{1} << 24,
-                  least, largest);
+    if (vectors_ != nullptr) {
+      if (vectors_->least <= least && largest <= vectors_->largest) return {};
+      // Another call may still use what is there: the range only grows.
+      least = std::min(least, vectors_->least);
+      largest = std::max(largest, vectors_->largest);
+    }
+    constexpr int64_t kMost = int64_t{1} << 28;  // 1 GB
+    const int64_t size = int64_t{heads_} * dim_;
+    if (largest - least >= kMost / size) {
+      return fail(ErrorCode::kTooLarge, "[xl] expected at most {} distances for {} heads of {}, but got {} to {}", kMost / size,
+                  heads_, dim_, least, largest);
+    }
     auto made = std::make_shared<Vectors>();
     made->least = least;
     made->largest = largest;
-    const int64_t size = int64_t{heads_} * dim_;
     std::vector<double> sinusoid_of(static_cast<size_t>(width_)), row(static_cast<size_t>(size));
     try {
       made->values.reserve(static_cast<size_t>((largest - least + 1) * size));
@@ -82,7 +82,7 @@ class TransformerXl : public ScoreTerm {
     const float* u = u_.data() + int64_t{tile.head} * dim_;
     const float* v = v_.data() + int64_t{tile.head} * dim_;
     std::vector<T> content(cols);
-    for (size_t c = 0; c < cols; ++c) content[c] = dot(u, tile.k + static_cast<int64_t>(c) * tile.k_stride, dim_, T());
+    for (size_t c = 0; c < cols; ++c) content[c] = dot_as<T>(u, tile.k + static_cast<int64_t>(c) * tile.k_stride, dim_);
     std::vector<float> query(static_cast<size_t>(dim_));
     for (size_t r = 0; r < tile.q_pos.size(); ++r) {
       const float* q = tile.q + static_cast<int64_t>(r) * tile.q_stride;
@@ -91,7 +91,7 @@ class TransformerXl : public ScoreTerm {
         const int64_t d = tile.q_pos[r] - tile.k_pos[c];
         const float* vector = vectors->values.data() + ((d - vectors->least) * heads_ + tile.head) * dim_;
         scores[static_cast<int64_t>(r) * stride + static_cast<int64_t>(c)] +=
-            static_cast<T>(tile.scale) * (content[c] + dot(query.data(), vector, dim_, T()));
+            static_cast<T>(tile.scale) * (content[c] + dot_as<T>(query.data(), vector, dim_));
       }
     }
   }
@@ -132,7 +132,7 @@ const EncodingEntry& encoding_xl() {
                 {"u", {context.heads, context.head_dim}, {}},
                 {"v", {context.heads, context.head_dim}, {}}};
       },
-      .initial = [](const std::string& table, int64_t, double normal) { return (table == "wr" ? 0.1 : 0.3) * normal; },
+      .initial = [](const std::string& table, double normal) { return (table == "wr" ? 0.1 : 0.3) * normal; },
       .make = [](const EncodingArguments& arguments, const EncodingContext& context,
                  const EncodingTables& tables) -> Result<PositionEncoding> {
         PositionEncoding encoding;

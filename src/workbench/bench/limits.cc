@@ -112,7 +112,7 @@ Result<void> add_limit_row(const BenchOptions& options, const Limit& limit, std:
 
 }  // namespace
 
-bool has_native_bf16() { return bf16_unit().instruction != nullptr; }
+bool has_native_bf16() { return !bf16_units().empty(); }
 
 Result<Limit> read_limit(const BenchOptions& options) {
   ROPEWALK_TRY(const std::shared_ptr<Blocks> blocks, Blocks::make(options));
@@ -160,14 +160,20 @@ Limit f32_limit(const BenchOptions& options) {
           }};
 }
 
-Limit bf16_limit(const BenchOptions& options) {
-  if (!has_native_bf16()) return f32_limit(options);
-  return {"bf16_gflop_per_s", "GFLOP/s", [threads = options.threads] { return register_rate(threads, dot_bf16); },
-          [] {
+namespace {
+
+Limit unit_limit(const BenchOptions& options, const Bf16Unit& unit, std::string key) {
+  return {std::move(key), "GFLOP/s", [threads = options.threads, unit] { return register_rate(threads, unit.run); },
+          [unit] {
             float sum = 0;
-            const Bf16Unit unit = bf16_unit();
-            return dot_bf16(1000, sum) == 1000 * unit.operations && sum == 1000 * unit.sum;
+            return unit.run(1000, sum) == 1000 * unit.operations && sum == 1000 * unit.sum;
           }};
+}
+
+}  // namespace
+
+Limit bf16_limit(const BenchOptions& options) {
+  return has_native_bf16() ? unit_limit(options, bf16_units().front(), "bf16_gflop_per_s") : f32_limit(options);
 }
 
 Result<BenchReport> bench_stream(const BenchOptions& options, const Control& control) {
@@ -186,9 +192,13 @@ Result<BenchReport> bench_stream(const BenchOptions& options, const Control& con
 Result<BenchReport> bench_peak(const BenchOptions& options, const Control& control) {
   BenchReport report;
   ROPEWALK_CHECK_OK(add_limit_row(options, f32_limit(options), "f32", 0, control, report));
-  if (has_native_bf16()) ROPEWALK_CHECK_OK(add_limit_row(options, bf16_limit(options), "bf16", 0, control, report));
+  for (const Bf16Unit& unit : bf16_units()) {
+    const bool first = &unit == &bf16_units().front();
+    const std::string key = first ? "bf16_gflop_per_s" : fmt::format("{}_gflop_per_s", unit.instruction);
+    ROPEWALK_CHECK_OK(add_limit_row(options, unit_limit(options, unit, key), "bf16", 0, control, report));
+    report.rows.back().setup["instruction"] = unit.instruction;
+  }
   for (BenchRow& row : report.rows) row.setup["simd"] = simd_target_in_use();
-  if (has_native_bf16()) report.rows.back().setup["instruction"] = bf16_unit().instruction;
   return report;
 }
 
