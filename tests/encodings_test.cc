@@ -56,13 +56,12 @@ struct Layer {
     in.q_pos = all.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
     in.k_pos = all.first(static_cast<size_t>(end));
     in.q_index = begin;
-    if (encoding.rotary) in.rotary = &*encoding.rotary;
-    in.score = encoding.score.get();
-    in.value = encoding.value.get();
-    in.pairs = encoding.pairs.get();
+    AttentionOptions how = options;
+    use_encoding(encoding, in, how);
+    if (options.reach.window > 0) how.reach = options.reach;
     std::vector<float> out(static_cast<size_t>((end - begin) * kWidth));
     const HeadsView view = heads_view(out.data(), end - begin, kHeads, kDim);
-    const auto done = reference ? attention_reference(in, options, view) : attention(in, options, view);
+    const auto done = reference ? attention_reference(in, how, view) : attention(in, how, view);
     EXPECT_TRUE(done) << (done ? "" : done.error().message());
     return out;
   }
@@ -160,7 +159,7 @@ TEST_P(EveryEncoding, AnySplitGivesTheSame) {
 
 // Scores that depend on m - n alone do not see a shift of all positions, however far.
 TEST_P(EveryEncoding, ShiftInvarianceIsAsDeclared) {
-  const int64_t tokens = 100;
+  const int64_t tokens = 250;
   const auto x = embeddings(tokens);
   const Layer one = layer();
   if (info().points.input && !info().shift_invariant) return;  // it moves the content itself
@@ -302,7 +301,7 @@ TEST(Expr, KnownBiasesByTheirFormulas) {
   EXPECT_LT(largest_difference(with("expr:0"), with("none")), 1e-6);
   // A window of 8, by infinity.
   Layer windowed{make_encoding("none", kContext).value(), {}};
-  windowed.options.window = 8;
+  windowed.options.reach.window = 8;
   EXPECT_LT(largest_difference(with("expr:d < 8 ? 0 : -1/0"), windowed.attend(x, positions)), 1e-6);
 }
 

@@ -16,7 +16,7 @@ namespace ropewalk::app {
 namespace {
 
 bool equal(const LayerPosition& a, const LayerPosition& b) {
-  return a.rotary == b.rotary && a.rotary_plain == b.rotary_plain && a.rotary_long == b.rotary_long && a.window == b.window &&
+  return a.rotary == b.rotary && a.rotary_plain == b.rotary_plain && a.rotary_long == b.rotary_long && a.reach == b.reach &&
          a.global == b.global;
 }
 

@@ -45,7 +45,7 @@ json layer_json(const Inspection& found, const LayerGroup& group) {
                 {"encoding", position.rotary ? "rope" : "none"},
                 {"head_dim", found.head_dim},
                 {"global", position.global},
-                {"window", position.window > 0 ? json(position.window) : json(nullptr)}};
+                {"window", position.reach.window > 0 ? json(position.reach.window) : json(nullptr)}};
   const RotarySchedule bare;
   const RotarySchedule& rotary = position.rotary ? *position.rotary : bare;
   layer["pairing"] = position.rotary ? json(name_of(rotary.pairing)) : json(nullptr);
@@ -81,7 +81,7 @@ std::string turns_text(const PlaneSummary& summary) {
 
 std::vector<std::string> layer_cells(const Inspection& found, const LayerGroup& group) {
   const LayerPosition& position = group.position;
-  const std::string window = position.window > 0 ? fmt::format("{}", position.window) : "full";
+  const std::string window = position.reach.window > 0 ? fmt::format("{}", position.reach.window) : "full";
   if (!position.rotary) return {group.layers, "none", "-", "-", "-", "-", "-", "-", window};
   const RotarySchedule& rotary = *position.rotary;
   const PlaneSummary summary = summarize_planes(rotary, found.context_trained);

@@ -20,7 +20,7 @@ LayerSpec layer(double theta, int64_t window, bool global) {
   LayerSpec spec;
   spec.position.rotary = make_rotary_schedule(theta, 64, 64, Pairing::kHalves).value();
   spec.position.rotary_plain = spec.position.rotary;
-  spec.position.window = window;
+  spec.position.reach.window = window;
   spec.position.global = global;
   return spec;
 }

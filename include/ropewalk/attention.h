@@ -18,7 +18,7 @@ namespace ropewalk {
 struct AttentionOptions {
   double scale = 0;             // 0 = 1/sqrt(D)
   bool causal = true;           // key j is visible to query i iff j <= q_index + i (order in memory, whatever the positions)
-  int64_t window = 0;           // 0 = none; else only keys with d = m - n < window (and, when not causal, d > -window)
+  Reach reach;                  // which of those keys a query sees by their positions
   double softcap = 0;           // 0 = none; else s = softcap * tanh(s / softcap)
   DType compute = DType::kF32;  // kF32 or kBF16: the type of the products' inputs; sums and softmax statistics are f32
   int threads = 1;
@@ -33,6 +33,10 @@ struct AttentionInputs {
   std::span<const int32_t> k_segment;  //   segment < 0 is padding: it sees nothing (output 0) and is never seen
   const uint8_t* mask = nullptr;       // [T][S] or null: further restriction, 0 = hidden (draft trees, where T is small)
   int64_t mask_stride = 0;
+  std::span<const int32_t> q_type;         // [T], [S] or both empty: kinds of tokens, for terms that look at them
+  std::span<const int32_t> k_type;
+  std::span<const int64_t> q_axes;  // [axes][T], [axes][S] or both empty: what a schedule with axes turns by; empty: every axis
+  std::span<const int64_t> k_axes;  //   by q_pos and k_pos
   const RotarySchedule* rotary = nullptr;  // not null: q and k come un-rotated and are rotated here, by q_pos and k_pos
   bool k_rotated = false;                  // with rotary: k comes rotated (a cache that holds rotated keys), q does not
   const ScoreTerm* score = nullptr;
@@ -45,11 +49,14 @@ struct AttentionInputs {
 // memory). Determinism: the same threads give the same bytes; so do other thread counts. NaN (or infinity) in a visible key or
 // query gives NaN, in a visible value NaN (infinity) in its dims; hidden tokens may hold anything. The schedule's softmax
 // multiplier and query temperature are applied where q is rotated here; a caller who rotates q has them in q and scale.
-// Positions: |m|, |n| <= 2^61, and what make_rotary_table takes where they rotate. All axes of a schedule turn by the same
-// position.
+// Positions: |m|, |n| <= 2^61, and what make_rotary_table takes where they rotate.
 ROPEWALK_API Result<void> attention(const AttentionInputs& inputs, const AttentionOptions& options, HeadsView out);
 
 // The oracle: naive, double precision, O(S) memory a row, readable. Same inputs; out may be f32 only.
 ROPEWALK_API Result<void> attention_reference(const AttentionInputs& inputs, const AttentionOptions& options, HeadsView out);
+
+// What acts in a layer, as attention takes it: the rotation or pair map, the terms and the reach. The encoding must outlive
+// the inputs.
+ROPEWALK_API void use_encoding(const PositionEncoding& encoding, AttentionInputs& inputs, AttentionOptions& options);
 
 }  // namespace ropewalk

@@ -5,6 +5,7 @@
 //   3 score     a term added to a tile of scores    ScoreTerm
 //   4 value     a term added to v inside the sum    ValueTerm
 //   5 pairs     which positions and which schedule the rotation uses for a range of queries and keys    PairMap
+//               which keys a query sees by their positions                                              Reach
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,11 @@ struct ScoreTile {
   int64_t q_stride = 0;
   const float* k = nullptr;  // [cols][D] keys before rotation, row stride k_stride; null unless needs_content()
   int64_t k_stride = 0;
-  double scale = 1;  // the softmax scale, which content-bearing terms share
+  double scale = 1;                 // the softmax scale, which content-bearing terms share
+  std::span<const int32_t> q_type;  // [rows], [cols] or both empty: the kind of a token (XLNet's segments)
+  std::span<const int32_t> k_type;
+  double* state = nullptr;  // [rows][row_state()] of the term, stride state_stride; 0 before a row's first tile
+  int64_t state_stride = 0;
 };
 
 // What a term was made for; 0 = any.
@@ -56,12 +61,14 @@ class ROPEWALK_API ScoreTerm {
   virtual Result<void> prepare(int64_t least, int64_t largest) const;
   // The term itself where it depends on the head and on d = m - n alone; else null.
   virtual const DistanceTerm* by_distance() const { return nullptr; }
-  // scores[r * stride + c] += term, in the units of scaled scores (after scale and soft cap, before the softmax).
+  // scores[r * stride + c] += term, in the units of scaled scores (after scale and soft cap, before the softmax). What stands
+  // there is the score so far, -infinity where the pair is hidden: a term may read it.
   virtual void add(const ScoreTile& tile, float* scores, int64_t stride) const = 0;
   // The same in double, for the reference; the default calls the float form.
   virtual void add(const ScoreTile& tile, double* scores, int64_t stride) const;
   virtual bool needs_content() const { return false; }  // reads tile.q and tile.k
-  virtual bool near_to_far() const { return false; }    // wants the tiles of a row from near keys to far ones
+  // Numbers that the term keeps for a row while its tiles pass, each once, from the last keys to the first.
+  virtual int64_t row_state() const { return 0; }
 };
 
 // A score term of the head and the distance d = m - n alone: b_h(d). Attention tabulates it once a call (H rows of as many
@@ -96,11 +103,24 @@ class ROPEWALK_API PairMap {
  public:
   virtual ~PairMap() = default;
 
-  // How one tile is rotated: with one side, or two where it straddles a border in the distance d = m - n.
+  // How one tile is rotated: one way, or up to three where it straddles borders.
   struct Choice {
-    int sides = 1;          // 1 or 2
-    uint64_t side[2] = {};  // keys for side_*(); equal keys mean equal rotations, so rotated tiles may be reused
-    int64_t split = 0;      // two sides: pairs with d >= split take side[1], the others side[0]
+    static constexpr int kMost = 3;
+    enum class Border : uint8_t {
+      kDistance,  // side k > 0 begins at d = m - n >= split[k - 1], which rise
+      kKey,       // side k > 0 begins at n < split[k - 1], which fall
+    };
+    int sides = 1;              // 1 to kMost
+    uint64_t side[kMost] = {};  // keys for schedule() and the positions; equal keys mean equal rotations, so rotated tiles may
+                                // be reused
+    Border border = Border::kDistance;
+    int64_t split[kMost - 1] = {};
+
+    uint64_t at(int64_t m, int64_t n) const {
+      int k = sides - 1;
+      while (k > 0 && !(border == Border::kDistance ? m - n >= split[k - 1] : n < split[k - 1])) --k;
+      return side[k];
+    }
   };
   virtual Choice choose(PosRange queries, PosRange keys) const = 0;
 
@@ -116,6 +136,14 @@ class ROPEWALK_API PairMap {
   virtual std::string name() const { return {}; }
 };
 
+// Which keys a query sees by their positions, beside causal order: all, or fewer.
+struct Reach {
+  int64_t window = 0;  // 0 = none; else keys with d = m - n < window (and, when not causal, d > -window)
+  int64_t sinks = 0;   // keys at positions 0 to sinks - 1, which are seen whatever the window says
+  int64_t chunk = 0;   // 0 = none; else keys with floor(n / chunk) = floor(m / chunk)
+  bool operator==(const Reach&) const = default;
+};
+
 // What acts in one attention layer. Any part may be absent.
 struct PositionEncoding {
   std::shared_ptr<const InputTerm> input;
@@ -123,6 +151,7 @@ struct PositionEncoding {
   std::shared_ptr<const ScoreTerm> score;
   std::shared_ptr<const ValueTerm> value;
   std::shared_ptr<const PairMap> pairs;  // replaces `rotary` where present
+  Reach reach;
 };
 
 }  // namespace ropewalk

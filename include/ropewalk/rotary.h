@@ -51,6 +51,7 @@ struct RotarySchedule {
   double softmax_multiplier = 1;  // multiplies the softmax scale (DeepSeek's mscale^2)
   QueryTemperature query_temperature;
   std::vector<uint8_t> axis;  // [R/2] position axis of each plane (mRoPE: t, h, w); empty = one axis
+  std::vector<double> decay;  // [R/2] or empty: plane i of q k is multiplied by exp(decay[i] d), d = m - n (xPos)
   double theta = 0;           // the base behind inv_freq, for rules that need it; 0 = not known
   bool operator==(const RotarySchedule&) const = default;
 };

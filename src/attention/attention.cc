@@ -126,7 +126,8 @@ class Attention {
     if (run.begin == run.end) return {};
     const auto [first, last] = tiles_of(run.begin, run.end);
     const int64_t tiles = std::max<int64_t>(last - first, 1);
-    const int64_t chunk = std::max(kChunkTiles, (tiles + kMaxChunks - 1) / kMaxChunks);
+    const bool in_order = in_.score != nullptr && in_.score->row_state() > 0;  // the tiles of a row: one worker's
+    const int64_t chunk = in_order ? tiles : std::max(kChunkTiles, (tiles + kMaxChunks - 1) / kMaxChunks);
     const int64_t chunks = (tiles + chunk - 1) / chunk;
     ROPEWALK_CHECK_OK(make_workers(shape_.key_heads * chunks));
     const int64_t rows = (run.end - run.begin) * shape_.group;
@@ -191,6 +192,14 @@ class Attention {
 };
 
 }  // namespace
+
+void use_encoding(const PositionEncoding& encoding, AttentionInputs& inputs, AttentionOptions& options) {
+  inputs.rotary = encoding.pairs == nullptr && encoding.rotary ? &*encoding.rotary : nullptr;
+  inputs.pairs = encoding.pairs.get();
+  inputs.score = encoding.score.get();
+  inputs.value = encoding.value.get();
+  options.reach = encoding.reach;
+}
 
 Result<void> attention(const AttentionInputs& inputs, const AttentionOptions& options, HeadsView out) {
   ROPEWALK_TRY(const AttentionShape shape, check_attention("attention", inputs, options, out));

@@ -70,7 +70,7 @@ TEST(Attention, Windows) {
     for (const bool causal : {true, false}) {
       for (const int64_t queries : {int64_t{4}, int64_t{600}}) {
         Problem p = problem(queries, 600, 2, 1, 16, 16);
-        p.options.window = window;
+        p.options.reach.window = window;
         p.options.causal = causal;
         fill(p);
         use_rope(p, Pairing::kInterleaved);
@@ -117,7 +117,7 @@ TEST(Attention, PositionsShifted) {
     Problem p = problem(90, 300, 2, 1, 64, 64);
     fill(p);
     use_rope(p, Pairing::kHalves);
-    p.options.window = 77;
+    p.options.reach.window = 77;
     const std::vector<float> at_zero = run(p);
     for (int64_t& m : p.q_pos) m += shift;
     for (int64_t& n : p.k_pos) n += shift;
@@ -176,7 +176,7 @@ TEST(Attention, ScoreAndValueTerms) {
       if (terms == 2) p.in.score = &content;
       if (terms >= 3) p.in.value = &value;
       if (terms == 4) p.in.score = &bias;
-      if (terms == 4) p.options.window = 120;
+      if (terms == 4) p.options.reach.window = 120;
       expect_reference(p, terms == 1 || terms == 4 ? 100 : 10);
     }
   }
@@ -214,7 +214,7 @@ TEST(Attention, PairMapWithTwoSides) {
       p.in.pairs = &pairs;
       expect_reference(p, 0, 2);
       p.options.softcap = 8;
-      p.options.window = 333;
+      p.options.reach.window = 333;
       expect_reference(p, 0, 2);
     }
   }
@@ -274,7 +274,7 @@ TEST(Attention, LongPackedDocumentsInAnyOrder) {
   connect(p);
   use_rope(p, Pairing::kHalves);
   for (const int64_t window : {0, 30}) {
-    p.options.window = window;
+    p.options.reach.window = window;
     expect_reference(p);
   }
   for (int64_t i = 0; i < 900; ++i)
@@ -388,7 +388,7 @@ TEST(Attention, PositionsInAnyOrder) {
   use_rope(p, Pairing::kHalves);
   for (const bool causal : {true, false}) {
     p.options.causal = causal;
-    p.options.window = 100;
+    p.options.reach.window = 100;
     expect_reference(p);
   }
 }
@@ -405,7 +405,7 @@ TEST(Attention, NotANumber) {
       p.v[static_cast<size_t>((at * 2 + 1) * 24 + 7)] = bad;
       p.q[static_cast<size_t>((p.queries - 2) * 4 * 24 + 3)] = bad;
       expect_reference(p);
-      p.options.window = 3;  // ... and by three
+      p.options.reach.window = 3;  // ... and by three
       expect_reference(p);
       const std::vector<float> out = run(p);
       EXPECT_TRUE(std::isfinite(out[0]));

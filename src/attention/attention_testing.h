@@ -37,7 +37,7 @@ struct Problem {
   std::string name() const {
     return "T=" + std::to_string(queries) + " S=" + std::to_string(keys) + " H=" + std::to_string(heads) + "/" +
            std::to_string(key_heads) + " D=" + std::to_string(dim) + "/" + std::to_string(value_dim) +
-           (options.causal ? " causal" : " full") + " W=" + std::to_string(options.window) +
+           (options.causal ? " causal" : " full") + " W=" + std::to_string(options.reach.window) +
            " cap=" + std::to_string(options.softcap) + " q_index=" + std::to_string(in.q_index) +
            " p0=" + std::to_string(first_position);
   }
@@ -234,9 +234,9 @@ class NearFar : public PairMap {
   NearFar(RotarySchedule near, RotarySchedule far, int64_t window, int64_t group)
       : near_(std::move(near)), far_(std::move(far)), window_(window), group_(group) {}
   Choice choose(PosRange queries, PosRange keys) const override {
-    if (queries.last - keys.first < window_) return {1, {0, 0}, 0};
-    if (queries.first - keys.last >= window_) return {1, {1, 0}, 0};
-    return {2, {0, 1}, window_};
+    if (queries.last - keys.first < window_) return {.sides = 1, .side = {0}};
+    if (queries.first - keys.last >= window_) return {.sides = 1, .side = {1}};
+    return {.sides = 2, .side = {0, 1}, .split = {window_}};
   }
   const RotarySchedule& schedule(uint64_t side) const override { return side == 0 ? near_ : far_; }
   void query_positions(uint64_t side, std::span<const int64_t> m, std::span<double> out) const override {
@@ -267,7 +267,7 @@ class Steps : public PairMap {
   }
   Choice choose(PosRange queries, PosRange) const override {
     EXPECT_EQ(queries.first / step_, queries.last / step_) << "a block of queries crosses an edge";
-    return {1, {static_cast<uint64_t>(queries.first / step_), 0}, 0};
+    return {.sides = 1, .side = {static_cast<uint64_t>(queries.first / step_)}};
   }
   const RotarySchedule& schedule(uint64_t side) const override { return schedules_.at(side); }
   int64_t next_edge(int64_t m) const override { return (m / step_ + 1) * step_; }

@@ -47,12 +47,29 @@ Result<void> check_options(std::string_view who, const AttentionOptions& options
   if (!std::isfinite(options.softcap) || options.softcap < 0) {
     return invalid("[{}] softcap: expected a positive number, or 0 for none, but got {}", who, options.softcap);
   }
-  if (options.window < 0 || options.window > kPositionLimit) {
-    return invalid("[{}] window: expected 1 to 2^61 keys, or 0 for none, but got {}", who, options.window);
+  const std::pair<const char*, int64_t> reach[] = {
+      {"window", options.reach.window}, {"sinks", options.reach.sinks}, {"chunk", options.reach.chunk}};
+  for (const auto& [what, value] : reach) {
+    if (value < 0 || value > kPositionLimit)
+      return invalid("[{}] {}: expected 1 to 2^61 keys, or 0 for none, but got {}", who, what, value);
   }
   if (options.threads < 1) return invalid("[{}] threads: expected at least 1, but got {}", who, options.threads);
   if (options.compute != DType::kF32 && options.compute != DType::kBF16) {
     return invalid("[{}] compute: expected f32 or bf16, but got {}", who, to_string(options.compute));
+  }
+  return {};
+}
+
+// Rows of positions for the axes of a schedule: all or none.
+Result<void> check_axes(std::string_view who, const AttentionInputs& in) {
+  if (in.q_axes.empty() && in.k_axes.empty()) return {};
+  if (in.rotary == nullptr || in.rotary->axis.empty()) {
+    return invalid("[{}] axes: expected a rotary schedule with axes beside positions for them, but got none", who);
+  }
+  const auto axes = size_t{1} + *std::max_element(in.rotary->axis.begin(), in.rotary->axis.end());
+  if (in.q_axes.size() != axes * in.q_pos.size() || in.k_axes.size() != axes * in.k_pos.size()) {
+    return invalid("[{}] axes: expected {} rows of {} and {} positions, but got {} and {} in all", who, axes, in.q_pos.size(),
+                   in.k_pos.size(), in.q_axes.size(), in.k_axes.size());
   }
   return {};
 }
@@ -77,6 +94,13 @@ Result<void> check_schedule(std::string_view who, const RotarySchedule& schedule
   if (static_cast<size_t>(slice.count) != 2 * schedule.inv_freq.size()) {
     return invalid("[{}] rotary: expected 2 dims a frequency, but got {} dims and {} frequencies", who, slice.count,
                    schedule.inv_freq.size());
+  }
+  if (!schedule.decay.empty() && schedule.decay.size() != schedule.inv_freq.size()) {
+    return invalid("[{}] rotary: expected a decay for each of {} planes, but got {}", who, schedule.inv_freq.size(),
+                   schedule.decay.size());
+  }
+  for (const double x : schedule.decay) {
+    if (!(std::abs(x) <= 1)) return invalid("[{}] rotary: expected decays of -1 to 1 a position, but got {}", who, x);
   }
   if (!std::isfinite(schedule.softmax_multiplier)) {
     return invalid("[{}] rotary: expected a finite softmax multiplier, but got {}", who, schedule.softmax_multiplier);
@@ -126,7 +150,19 @@ Result<AttentionShape> check_attention(std::string_view who, const AttentionInpu
   if (inputs.k_rotated && inputs.rotary == nullptr) {
     return invalid("[{}] k_rotated: expected the schedule that keys were rotated by in `rotary`, but got none", who);
   }
-  if (inputs.rotary != nullptr) ROPEWALK_CHECK_OK(check_schedule(who, *inputs.rotary, q.dim));
+  if (inputs.rotary != nullptr) {
+    ROPEWALK_CHECK_OK(check_schedule(who, *inputs.rotary, q.dim));
+    if (inputs.k_rotated && !inputs.rotary->decay.empty())
+      return invalid("[{}] k_rotated: expected un-rotated keys, since the decay of a pair is formed with both, but got rotated "
+                     "ones", who);
+  }
+  ROPEWALK_CHECK_OK(check_axes(who, inputs));
+  const bool no_types = inputs.q_type.empty() && inputs.k_type.empty();
+  if (!no_types && (static_cast<int64_t>(inputs.q_type.size()) != q.tokens ||
+                    static_cast<int64_t>(inputs.k_type.size()) != k.tokens)) {
+    return invalid("[{}] types: expected {} for queries and {} for keys, or none, but got {} and {}", who, q.tokens, k.tokens,
+                   inputs.q_type.size(), inputs.k_type.size());
+  }
   if (inputs.score != nullptr) ROPEWALK_CHECK_OK(check_term(who, "score", inputs.score->shape(), q.heads, q.dim));
   if (inputs.value != nullptr) ROPEWALK_CHECK_OK(check_term(who, "value", inputs.value->shape(), q.heads, v.dim));
 

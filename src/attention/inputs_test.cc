@@ -41,7 +41,7 @@ TEST(AttentionInputs, WhatIsRefusedNamesWhatIsWrong) {
       {"scale", [](Problem& p) { p.options.scale = -1; }},
       {"scale", [](Problem& p) { p.options.scale = std::numeric_limits<double>::quiet_NaN(); }},
       {"softcap", [](Problem& p) { p.options.softcap = std::numeric_limits<double>::infinity(); }},
-      {"window", [](Problem& p) { p.options.window = -2; }},
+      {"window", [](Problem& p) { p.options.reach.window = -2; }},
       {"threads", [](Problem& p) { p.options.threads = 0; }},
       {"compute: expected f32 or bf16, but got f16", [](Problem& p) { p.options.compute = DType::kF16; }},
       {"beside a pair map", [&](Problem& p) { p.in.rotary = &rope, p.in.pairs = &pairs; }},

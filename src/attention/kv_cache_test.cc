@@ -66,7 +66,7 @@ TEST(KvCache, AnySplitGivesWhatOnePassGives) {
   for (const int64_t window : {0, 50}) {
     for (const double cap : {0.0, 6.0}) {
       Problem p = sequence(600);
-      p.options.window = window;
+      p.options.reach.window = window;
       p.options.softcap = cap;
       fill(p);
       use_rope(p, window == 0 ? Pairing::kHalves : Pairing::kInterleaved);

@@ -39,15 +39,30 @@ bool finite(const std::vector<double>& row) {
   return true;
 }
 
-// Plane i turns by position * inv_freq[i] (encodings: RoPE). The product is formed in long double: 2^31 radians keep 1e-10.
-void rotate_row(const RotarySchedule& schedule, double position, std::vector<double>& x) {
+int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }  // b > 0
+
+// exp(decay d) for the dims of each plane, 1 for the others.
+std::vector<double> decay_factors(const RotarySchedule& schedule, int64_t d, size_t dims) {
+  std::vector<double> factors(dims, 1.0);
+  const size_t planes = schedule.decay.size();
+  for (size_t i = 0; i < 2 * planes; ++i) {
+    const size_t plane = schedule.pairing == Pairing::kHalves ? i % planes : i / 2;
+    factors[static_cast<size_t>(schedule.rotated.begin) + i] = std::exp(schedule.decay[plane] * static_cast<double>(d));
+  }
+  return factors;
+}
+
+// Plane i turns by position * inv_freq[i] (encodings: RoPE), the position of its axis. The product is formed in long double:
+// 2^31 radians keep 1e-10.
+void rotate_row(const RotarySchedule& schedule, std::span<const double> positions, std::vector<double>& x) {
   const auto begin = static_cast<size_t>(schedule.rotated.begin);
   const size_t planes = schedule.inv_freq.size();
   for (size_t i = 0; i < planes; ++i) {
     const bool halves = schedule.pairing == Pairing::kHalves;
     double& x0 = x[begin + (halves ? i : 2 * i)];
     double& x1 = x[begin + (halves ? i + planes : 2 * i + 1)];
-    const long double angle = static_cast<long double>(position) * static_cast<long double>(schedule.inv_freq[i]);
+    const size_t axis = positions.size() == 1 || schedule.axis.empty() ? 0 : schedule.axis[i];
+    const long double angle = static_cast<long double>(positions[axis]) * static_cast<long double>(schedule.inv_freq[i]);
     const double c = schedule.amplitude * static_cast<double>(std::cos(angle));
     const double s = schedule.amplitude * static_cast<double>(std::sin(angle));
     const double y0 = x0 * c - x1 * s;
@@ -103,8 +118,10 @@ class Reference {
     const auto kj = static_cast<size_t>(j);
     const int64_t d = in_.q_pos[qi] - in_.k_pos[kj];
     if (options_.causal && j > in_.q_index + i) return false;
-    if (options_.window > 0 && d >= options_.window) return false;
-    if (options_.window > 0 && !options_.causal && d <= -options_.window) return false;
+    const Reach& reach = options_.reach;
+    const bool outside = reach.window > 0 && (d >= reach.window || (!options_.causal && d <= -reach.window));
+    if (outside && !(in_.k_pos[kj] >= 0 && in_.k_pos[kj] < reach.sinks)) return false;
+    if (reach.chunk > 0 && floor_divide(in_.q_pos[qi], reach.chunk) != floor_divide(in_.k_pos[kj], reach.chunk)) return false;
     if (!in_.q_segment.empty() && (in_.q_segment[qi] < 0 || in_.q_segment[qi] != in_.k_segment[kj])) return false;
     return in_.mask == nullptr || in_.mask[i * in_.mask_stride + j] != 0;
   }
@@ -117,16 +134,29 @@ class Reference {
     uint64_t side = 0;
     if (in_.pairs != nullptr) {
       const PairMap::Choice choice = in_.pairs->choose({m, m}, {n, n});
-      side = choice.side[choice.sides == 2 && m - n >= choice.split ? 1 : 0];
+      side = choice.at(m, n);
       schedule = &in_.pairs->schedule(side);
     }
     const std::vector<double>& q = rotated_query(i, h, side, schedule);
     const double* k = rotated_keys(kv, side, schedule).data() + j * shape_.dim;
     double dot = 0;
-    for (size_t d = 0; d < q.size(); ++d) dot += q[d] * k[d];
+    if (schedule == nullptr || schedule->decay.empty()) {
+      for (size_t d = 0; d < q.size(); ++d) dot += q[d] * k[d];
+    } else {
+      const std::vector<double> factors = decay_factors(*schedule, m - n, q.size());
+      for (size_t d = 0; d < q.size(); ++d) dot += q[d] * k[d] * factors[d];
+    }
     double scale = shape_.scale;
     if (schedule != nullptr) scale *= schedule->softmax_multiplier * query_multiplier(schedule->query_temperature, m);
     return dot * scale;
+  }
+
+  // Of token i: one position, or one an axis.
+  static std::vector<double> positions_of(std::span<const int64_t> positions, std::span<const int64_t> axes, int64_t i) {
+    std::vector<double> list;
+    if (axes.empty()) return {static_cast<double>(positions[static_cast<size_t>(i)])};
+    for (auto at = static_cast<size_t>(i); at < axes.size(); at += positions.size()) list.push_back(static_cast<double>(axes[at]));
+    return list;
   }
 
   // The last one is kept, for its row of the score matrix.
@@ -135,8 +165,8 @@ class Reference {
     if (query_key_ == key) return query_;
     query_key_ = key;
     query_ = row_of(in_.q, i, h);
-    auto position = static_cast<double>(in_.q_pos[static_cast<size_t>(i)]);
-    if (in_.pairs != nullptr) in_.pairs->query_positions(side, in_.q_pos.subspan(static_cast<size_t>(i), 1), {&position, 1});
+    std::vector<double> position = positions_of(in_.q_pos, in_.q_axes, i);
+    if (in_.pairs != nullptr) in_.pairs->query_positions(side, in_.q_pos.subspan(static_cast<size_t>(i), 1), position);
     if (schedule != nullptr) rotate_row(*schedule, position, query_);
     return query_;
   }
@@ -145,11 +175,11 @@ class Reference {
   const std::vector<double>& rotated_keys(int kv, uint64_t side, const RotarySchedule* schedule) {
     std::vector<double>& rows = keys_[{kv, side}];
     if (!rows.empty()) return rows;
-    std::vector<double> positions(in_.k_pos.begin(), in_.k_pos.end());
-    if (in_.pairs != nullptr) in_.pairs->key_positions(side, in_.k_pos, positions);
     for (int64_t j = 0; j < shape_.keys; ++j) {
       std::vector<double> k = row_of(in_.k, j, kv);
-      if (schedule != nullptr && !in_.k_rotated) rotate_row(*schedule, positions[static_cast<size_t>(j)], k);
+      std::vector<double> position = positions_of(in_.k_pos, in_.k_axes, j);
+      if (in_.pairs != nullptr) in_.pairs->key_positions(side, in_.k_pos.subspan(static_cast<size_t>(j), 1), position);
+      if (schedule != nullptr && !in_.k_rotated) rotate_row(*schedule, position, k);
       rows.insert(rows.end(), k.begin(), k.end());
     }
     return rows;
@@ -175,6 +205,13 @@ class Reference {
     tile.q = q_row_.data();
     tile.q_stride = shape_.dim;
     tile.scale = shape_.scale * (in_.rotary != nullptr ? in_.rotary->softmax_multiplier : 1.0);
+    if (!in_.q_type.empty()) tile.q_type = in_.q_type.subspan(static_cast<size_t>(i), 1);
+    tile.k_type = in_.k_type;
+    if (in_.score != nullptr && in_.score->row_state() > 0) {
+      state_.assign(static_cast<size_t>(in_.score->row_state()), 0.0);
+      tile.state = state_.data();
+      tile.state_stride = in_.score->row_state();
+    }
     if (in_.score != nullptr && in_.score->needs_content()) {
       k_rows_.resize(static_cast<size_t>(shape_.keys * shape_.dim));
       for (int64_t j = 0; j < shape_.keys; ++j) {
@@ -211,6 +248,7 @@ class Reference {
   std::map<std::pair<int, uint64_t>, std::vector<double>> keys_;
   std::vector<bool> finite_keys_;
   std::vector<float> q_row_, k_rows_;
+  std::vector<double> state_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "attention/sides.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "base/fail.h"
@@ -52,6 +53,8 @@ Result<void> Sides::require(uint64_t key) {
   side->scale = shape_.scale;
   if (side->schedule != nullptr) {
     ROPEWALK_CHECK_OK(check_schedule("attention", *side->schedule, shape_.dim));
+    if (in_.pairs != nullptr && !side->schedule->decay.empty())
+      return fail(ErrorCode::kUnsupported, "[attention] pairs: expected schedules without decay, but got one with it");
     side->scale *= side->schedule->softmax_multiplier;
   }
   const auto tiles = static_cast<size_t>(visibility_.tiles());
@@ -84,20 +87,25 @@ Result<void> Sides::prepare(const QueryRun& run, Threads threads) {
 }
 
 // Padding may carry any position: it is never looked at.
-Result<RotaryTable> Sides::table(const Side& side, std::span<const int64_t> positions, std::span<const int32_t> segments,
-                                 bool queries) const {
-  std::vector<int64_t> whole(positions.begin(), positions.end());
-  for (size_t i = 0; i < segments.size(); ++i) {
-    if (segments[i] < 0) whole[i] = 0;
+Result<RotaryTable> Sides::table(const Side& side, int64_t begin, int64_t count, bool queries) const {
+  const RotarySchedule* schedule = side.schedule;
+  if (schedule->inv_freq.empty()) return RotaryTable{};  // a temperature alone
+  const auto all = queries ? in_.q_pos : in_.k_pos;
+  const auto axes = queries ? in_.q_axes : in_.k_axes;
+  const auto segments = queries ? in_.q_segment : in_.k_segment;
+  std::vector<int64_t> whole;  // a row, or one an axis
+  for (size_t row = 0; row < (axes.empty() ? all.size() : axes.size()); row += all.size()) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(begin + count); ++i) {
+      const bool padding = !segments.empty() && segments[i] < 0;
+      whole.push_back(padding ? 0 : axes.empty() ? all[i] : axes[row + i]);
+    }
   }
   RotarySchedule one_axis;
-  const RotarySchedule* schedule = side.schedule;
-  if (!schedule->axis.empty()) {
+  if (!schedule->axis.empty() && axes.empty()) {
     one_axis = *schedule;
     one_axis.axis.clear();
     schedule = &one_axis;
   }
-  if (schedule->inv_freq.empty()) return RotaryTable{};  // a temperature alone
   if (in_.pairs == nullptr) return make_rotary_table(*schedule, whole);
   std::vector<double> real(whole.size());
   if (queries) {
@@ -106,6 +114,26 @@ Result<RotaryTable> Sides::table(const Side& side, std::span<const int64_t> posi
     in_.pairs->key_positions(side.key, whole, real);
   }
   return make_rotary_table(*schedule, real);
+}
+
+// exp(decay d) is formed as exp(decay (m - f)) exp(-decay (n - f)) with f a position of the key tile, so that neither over- nor
+// underflows at long range before the product does. This is the keys' half.
+void Sides::decay_keys(const Side& side, int64_t tile, RotaryTable& table) const {
+  if (side.schedule->decay.empty()) return;
+  const auto planes = static_cast<size_t>(table.planes);
+  for (size_t j = 0; j < static_cast<size_t>(table.positions); ++j) {
+    const int64_t n = in_.k_pos[static_cast<size_t>(tile * kKeyTile) + j];
+    for (size_t i = 0; i < planes; ++i) {
+      const float factor = decay_factor(-side.schedule->decay[i], n - frame(tile));
+      table.cos[j * planes + i] *= factor;
+      table.sin[j * planes + i] *= factor;
+    }
+  }
+}
+
+float decay_factor(double decay, int64_t distance) {
+  constexpr double kMost = 80;  // e^80: a finite float, and its square root's worth of room in a product
+  return static_cast<float>(std::exp(std::clamp(decay * static_cast<double>(distance), -kMost, kMost)));
 }
 
 Result<void> Sides::make_tables(Side& side, const QueryRun& run, Threads threads) {
@@ -129,16 +157,12 @@ Result<void> Sides::make_tables(Side& side, const QueryRun& run, Threads threads
     const size_t tile = is_query ? at : at - query_tables;
     RotaryTable& to = is_query ? side.query_tables[tile] : side.key_tables[tile];
     if (!is_query && (side.wanted[tile] == 0 || to.positions != 0)) return;
-    const auto positions = is_query ? in_.q_pos.subspan(static_cast<size_t>(run.begin), queries) : in_.k_pos;
-    const auto segments = in_.q_segment.empty() ? std::span<const int32_t>{}
-                          : is_query            ? in_.q_segment.subspan(static_cast<size_t>(run.begin), queries)
-                                                : in_.k_segment;
-    const size_t begin = tile * kKeyTile;
-    const size_t count = std::min<size_t>(kKeyTile, positions.size() - begin);
-    auto made =
-        table(side, positions.subspan(begin, count), segments.empty() ? segments : segments.subspan(begin, count), is_query);
+    const auto begin = static_cast<int64_t>(tile) * kKeyTile;
+    const int64_t left = (is_query ? static_cast<int64_t>(queries) : shape_.keys) - begin;
+    auto made = table(side, is_query ? run.begin + begin : begin, std::min<int64_t>(kKeyTile, left), is_query);
     if (made) {
       to = *std::move(made);
+      if (!is_query) decay_keys(side, begin / kKeyTile, to);
     } else {
       errors[at] = made.error();
     }

@@ -54,6 +54,12 @@ class Sides {
   // The rotation of queries [begin, begin + count) (count <= what is left of their table) and of a key tile.
   RowRotation query_rotation(const Side& side, int64_t query) const;
   RowRotation key_rotation(const Side& side, int64_t tile) const;
+  // Planes of a schedule with decay; 0 without. A pair map's schedules have none.
+  int64_t decayed_planes() const {
+    return in_.rotary == nullptr ? 0 : static_cast<int64_t>(in_.rotary->decay.size());
+  }
+  // The position that decay is counted from in a key tile.
+  int64_t frame(int64_t tile) const { return visibility_.tile_range(tile).positions.last; }
   static int64_t queries_left_in_table(const Side& side, int64_t query) {
     return kKeyTile - (query - side.query_begin) % kKeyTile;
   }
@@ -62,8 +68,8 @@ class Sides {
   Side* find(uint64_t key);
   Result<void> require(uint64_t key);
   Result<void> make_tables(Side& side, const QueryRun& run, Threads threads);
-  Result<RotaryTable> table(const Side& side, std::span<const int64_t> positions, std::span<const int32_t> segments,
-                            bool queries) const;
+  Result<RotaryTable> table(const Side& side, int64_t begin, int64_t count, bool queries) const;
+  void decay_keys(const Side& side, int64_t tile, RotaryTable& table) const;
 
   const AttentionInputs& in_;
   const AttentionShape& shape_;
@@ -71,6 +77,9 @@ class Sides {
   int64_t block_;
   std::vector<std::unique_ptr<Side>> sides_;
 };
+
+// exp(decay * distance), held where a float is finite.
+float decay_factor(double decay, int64_t distance);
 
 // A row source for tokens [begin, begin + count) of a head.
 RowSource rows_of(const ConstHeadsView& view, int head, int64_t begin, int64_t count);

@@ -28,7 +28,7 @@ TokenRange token_range(std::span<const int64_t> positions, std::span<const int32
 }
 
 Visibility::Visibility(const AttentionInputs& inputs, const AttentionOptions& options)
-    : in_(inputs), causal_(options.causal), window_(options.window) {
+    : in_(inputs), causal_(options.causal), reach_(options.reach) {
   const size_t keys = inputs.k_pos.size();
   for (size_t begin = 0; begin < keys; begin += kKeyTile) {
     const size_t count = std::min<size_t>(kKeyTile, keys - begin);
@@ -48,12 +48,24 @@ TokenRange Visibility::query_range(int64_t begin, int64_t end) const {
                      in_.q_segment.empty() ? in_.q_segment : in_.q_segment.subspan(from, count));
 }
 
+int64_t Visibility::chunk_of(int64_t position) const {
+  return position / reach_.chunk - (position % reach_.chunk < 0 ? 1 : 0);
+}
+
+bool Visibility::has_sinks(const TokenRange& keys) const { return keys.positions.last >= 0 && keys.positions.first < reach_.sinks; }
+
 bool Visibility::may_see(int64_t, int64_t end, const TokenRange& queries, int64_t tile) const {
   const TokenRange& keys = tile_range(tile);
   if (queries.all_padding || keys.all_padding) return false;
   if (causal_ && tile * kKeyTile > in_.q_index + end - 1) return false;
-  if (window_ > 0 && queries.positions.first - keys.positions.last >= window_) return false;
-  if (window_ > 0 && !causal_ && keys.positions.first - queries.positions.last >= window_) return false;
+  const int64_t window = reach_.window;
+  if (window > 0 && !has_sinks(keys)) {
+    if (queries.positions.first - keys.positions.last >= window) return false;
+    if (!causal_ && keys.positions.first - queries.positions.last >= window) return false;
+  }
+  if (reach_.chunk > 0 && (chunk_of(queries.positions.first) > chunk_of(keys.positions.last) ||
+                           chunk_of(queries.positions.last) < chunk_of(keys.positions.first)))
+    return false;
   return queries.segment_max >= keys.segment_min && keys.segment_max >= queries.segment_min;
 }
 
@@ -63,8 +75,13 @@ bool Visibility::sees_all(int64_t begin, const TokenRange& queries, int64_t tile
   if (!queries.one_segment || !keys.one_segment || queries.segment_min != keys.segment_min || keys.segment_min < 0)
     return false;
   if (causal_ && tile * kKeyTile + tile_keys(tile) - 1 > in_.q_index + begin) return false;
-  if (window_ > 0 && queries.positions.last - keys.positions.first >= window_) return false;
-  return window_ == 0 || causal_ || keys.positions.last - queries.positions.first < window_;
+  if (reach_.chunk > 0 && (chunk_of(queries.positions.first) != chunk_of(keys.positions.last) ||
+                           chunk_of(queries.positions.last) != chunk_of(keys.positions.first)))
+    return false;
+  if (reach_.window == 0) return true;
+  if (keys.positions.first >= 0 && keys.positions.last < reach_.sinks) return true;
+  if (queries.positions.last - keys.positions.first >= reach_.window) return false;
+  return causal_ || keys.positions.last - queries.positions.first < reach_.window;
 }
 
 // One query. Returns whether what it sees is one run; if not, `seen` is filled.
@@ -77,14 +94,24 @@ bool Visibility::look_at(int64_t query, int64_t tile, int32_t& first, int32_t& l
   int64_t lo = 0;
   int64_t hi = tile_keys(tile);
   if (causal_) hi = std::clamp<int64_t>(in_.q_index + query + 1 - begin, 0, hi);
-  if (window_ > 0 && keys.sorted) {
-    lo = std::upper_bound(positions.begin(), positions.end(), m - window_) - positions.begin();
-    if (!causal_) hi = std::lower_bound(positions.begin(), positions.end(), m + window_) - positions.begin();
+  const int64_t window = reach_.window;
+  const bool sinks = window > 0 && has_sinks(keys);
+  const auto before = [&](int64_t position) {
+    return std::lower_bound(positions.begin(), positions.end(), position) - positions.begin();
+  };
+  if (window > 0 && keys.sorted && !sinks) {
+    lo = before(m - window + 1);
+    if (!causal_) hi = std::min<int64_t>(hi, before(m + window));
+  }
+  if (reach_.chunk > 0 && keys.sorted) {
+    lo = std::max<int64_t>(lo, before(chunk_of(m) * reach_.chunk));
+    hi = std::min<int64_t>(hi, before((chunk_of(m) + 1) * reach_.chunk));
   }
   if (segment < 0 || (keys.one_segment && segment != keys.segment_min)) hi = 0;
   first = static_cast<int32_t>(std::min(lo, hi));
   last = static_cast<int32_t>(hi);
-  const bool scan = in_.mask != nullptr || !keys.one_segment || (window_ > 0 && !keys.sorted);
+  const bool scan =
+      in_.mask != nullptr || !keys.one_segment || sinks || ((window > 0 || reach_.chunk > 0) && !keys.sorted);
   if (!scan) return true;  // and so for every query of the tile
   std::memset(seen, 0, kKeyTile);
   int32_t count = 0;
@@ -92,8 +119,10 @@ bool Visibility::look_at(int64_t query, int64_t tile, int32_t& first, int32_t& l
   int32_t seen_last = first;
   const uint8_t* mask = in_.mask == nullptr ? nullptr : in_.mask + query * in_.mask_stride + begin;
   for (int32_t j = first; j < last; ++j) {
-    const int64_t d = m - positions[static_cast<size_t>(j)];
-    if (window_ > 0 && (d >= window_ || (!causal_ && d <= -window_))) continue;
+    const int64_t n = positions[static_cast<size_t>(j)];
+    const bool outside = window > 0 && (m - n >= window || (!causal_ && m - n <= -window));
+    if (outside && !(n >= 0 && n < reach_.sinks)) continue;
+    if (reach_.chunk > 0 && chunk_of(n) != chunk_of(m)) continue;
     if (!keys.one_segment && in_.k_segment[static_cast<size_t>(begin + j)] != segment) continue;
     if (mask != nullptr && mask[j] == 0) continue;
     seen[j] = 1;

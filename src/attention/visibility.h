@@ -45,12 +45,14 @@ class Visibility {
             uint8_t* seen) const;
 
  private:
+  int64_t chunk_of(int64_t position) const;
+  bool has_sinks(const TokenRange& keys) const;
   bool sees_all(int64_t begin, const TokenRange& queries, int64_t tile) const;
   bool look_at(int64_t query, int64_t tile, int32_t& first, int32_t& last, uint8_t* seen) const;
 
   const AttentionInputs& in_;
   bool causal_;
-  int64_t window_;  // 0 = none
+  Reach reach_;
   std::vector<TokenRange> tiles_;
 };
 

@@ -35,7 +35,8 @@ Result<AttentionWorker> AttentionWorker::make(const AttentionPlan& plan) {
   const int64_t rows = round_up(plan.block * shape.group, kernels.row_tile);
   const bool terms = plan.inputs->score != nullptr || plan.inputs->value != nullptr;
   const bool content = plan.inputs->score != nullptr && plan.inputs->score->needs_content();
-  const int sides = plan.inputs->pairs != nullptr ? 2 : 1;
+  const int sides = plan.inputs->pairs != nullptr ? PairMap::Choice::kMost : 1;
+  const int64_t state = plan.inputs->score != nullptr ? plan.inputs->score->row_state() : 0;
   const int64_t dim = round_up(shape.dim, 16);
   const int64_t out_dim = packed_dim(kernels, shape.value_dim);
 
@@ -57,6 +58,8 @@ Result<AttentionWorker> AttentionWorker::make(const AttentionPlan& plan) {
     worker.rows_.sums = take(rows * kMaxLanes);
     worker.raw_queries_ = take(terms ? rows * shape.dim : 0);
     worker.raw_keys_ = take(content ? int64_t{kKeyTile} * shape.dim : 0);
+    worker.decay_ = take(2 * std::min<int64_t>(plan.block, kKeyTile) * plan.sides->decayed_planes());
+    worker.state_ = reinterpret_cast<double*>(take(2 * rows * state));
     worker.poison_ = take(rows * shape.value_dim);
     if (plan.packs_itself) {
       for (int s = 0; s < sides; ++s) worker.key_slots_[s] = take(packed_key_tile(kernels, shape.dim));
@@ -98,7 +101,8 @@ void AttentionWorker::start(int head, int64_t begin, int64_t end) {
   std::fill_n(rows_.sums, rows * kMaxLanes, 0.0F);
   std::fill_n(bad_queries_, rows, uint8_t{0});
   std::fill_n(lost_, rows, uint8_t{0});
-  query_ready_[0] = query_ready_[1] = false;
+  std::fill(std::begin(query_ready_), std::end(query_ready_), false);
+  if (plan_->inputs->score != nullptr) std::fill_n(state_, rows * plan_->inputs->score->row_state(), 0.0);
   poisoned_ = false;
   if (raw_queries_ != nullptr && (plan_->inputs->score != nullptr || plan_->inputs->value != nullptr)) {
     for (int64_t i = 0; i < end - begin; ++i) {
@@ -109,16 +113,18 @@ void AttentionWorker::start(int head, int64_t begin, int64_t end) {
   }
 }
 
-// The rows of the block under a side, packed when first asked for. Two sides are kept: what a tile that straddles a border
-// needs.
-const void* AttentionWorker::queries(uint64_t side_key) {
-  for (int s = 0; s < 2; ++s) {
-    if (query_ready_[s] && query_side_[s] == side_key) return query_slots_[s];
-  }
-  const int slot = query_slots_[1] != nullptr && query_ready_[0] && !query_ready_[1] ? 1 : 0;
-  if (slot == 0) query_ready_[1] = false;
-  const AttentionShape& shape = plan_->shape;
+// The rows of the block under a side, packed when first asked for. As many sides are kept as a tile may need. With decay they
+// belong to the tile.
+const void* AttentionWorker::queries(uint64_t side_key, int64_t tile) {
+  constexpr int kSlots = PairMap::Choice::kMost;
   const Side& side = plan_->sides->side(side_key);
+  const bool decays = side.schedule != nullptr && !side.schedule->decay.empty();
+  for (int s = 0; s < kSlots; ++s) {
+    if (query_ready_[s] && query_side_[s] == side_key && !decays) return query_slots_[s];
+  }
+  const int slot = query_slots_[1] == nullptr ? 0 : next_slot_;
+  next_slot_ = (slot + 1) % kSlots;
+  const AttentionShape& shape = plan_->shape;
   float* to = query_slots_[slot];
   const int64_t stride = rows_.q_stride;
   // All heads of one position turn alike: rows of one call share a table row, so a call takes one head's tokens.
@@ -129,7 +135,9 @@ const void* AttentionWorker::queries(uint64_t side_key) {
       const float* factor = side.schedule == nullptr ? nullptr : side.query_factor.data() + (i - side.query_begin);
       uint8_t bad[kKeyTile] = {};
       const int64_t row = (i - begin_) * shape.group + h;
-      if (plan_->kernels->pack_queries(source, plan_->sides->query_rotation(side, i), factor, to + row * stride,
+      RowRotation rotation = plan_->sides->query_rotation(side, i);
+      if (decays) rotation = decayed(side, rotation, i, count, tile);
+      if (plan_->kernels->pack_queries(source, rotation, factor, to + row * stride,
                                        stride * shape.group, bad)) {
         for (int64_t r = 0; r < count; ++r) bad_queries_[row + r * shape.group] |= bad[r];
       }
@@ -141,6 +149,35 @@ const void* AttentionWorker::queries(uint64_t side_key) {
   query_ready_[slot] = true;
   query_side_[slot] = side_key;
   return to;
+}
+
+// The queries' half of the decay (Sides::decay_keys). exp(decay (m - f)) is formed once a plane, and for the steps between the
+// queries of a block by their distance from the first.
+RowRotation AttentionWorker::decayed(const Side& side, const RowRotation& rotation, int64_t begin, int64_t count,
+                                     int64_t tile) {
+  const auto positions = plan_->inputs->q_pos;
+  const int planes = rotation.planes;
+  const int64_t frame = plan_->sides->frame(tile);
+  float* cos = decay_;
+  float* sin = decay_ + count * planes;
+  for (int i = 0; i < planes; ++i) {
+    const double decay = side.schedule->decay[static_cast<size_t>(i)];
+    int64_t before = positions[static_cast<size_t>(begin)];
+    float factor = decay_factor(decay, before - frame);
+    const float step = decay_factor(decay, 1);
+    for (int64_t t = 0; t < count; ++t) {
+      const int64_t m = positions[static_cast<size_t>(begin + t)];
+      if (m == before + 1) {
+        factor *= step;
+      } else if (m != before) {
+        factor = decay_factor(decay, m - frame);
+      }
+      before = m;
+      cos[t * planes + i] = rotation.cos[t * planes + i] * factor;
+      sin[t * planes + i] = rotation.sin[t * planes + i] * factor;
+    }
+  }
+  return {cos, sin, planes, rotation.begin, rotation.interleaved};
 }
 
 const void* AttentionWorker::keys(int slot, uint64_t side_key, int64_t tile) {
@@ -207,12 +244,12 @@ void AttentionWorker::tile(int64_t tile) {
   const PairMap::Choice choice = plan_->sides->choose(range_, tile);
   const int cols = static_cast<int>(visibility.tile_keys(tile));
   const bool tabled = in.score != nullptr && plan_->bias != nullptr && plan_->bias->consecutive(tile);
-  const bool general = kind == Visibility::Kind::kMixed || choice.sides == 2 || plan_->options->softcap > 0 ||
+  const bool general = kind == Visibility::Kind::kMixed || choice.sides > 1 || plan_->options->softcap > 0 ||
                        (in.score != nullptr && !tabled) || in.value != nullptr;
   if (general) {
     general_weights(tile, choice, kind, cols);
   } else {
-    rows_.q = queries(choice.side[0]);
+    rows_.q = queries(choice.side[0], tile);
     rows_.bias = nullptr;
     if (tabled) {
       set_row_biases(tile);
@@ -229,22 +266,11 @@ void AttentionWorker::tile(int64_t tile) {
 void AttentionWorker::general_weights(int64_t tile, const PairMap::Choice& choice, Visibility::Kind kind, int cols) {
   const AttentionInputs& in = *plan_->inputs;
   for (int s = 0; s < choice.sides; ++s) {
-    rows_.q = queries(choice.side[s]);
+    rows_.q = queries(choice.side[s], tile);
     plan_->kernels->scores(rows_, keys(s, choice.side[s], tile), cols,
                            static_cast<float>(plan_->sides->side(choice.side[s]).scale), scores_[s]);
   }
-  if (choice.sides == 2) {
-    for (int64_t i = begin_; i < end_; ++i) {
-      const int64_t border = in.q_pos[static_cast<size_t>(i)] - choice.split;  // d >= split: n <= border
-      for (int j = 0; j < cols; ++j) {
-        if (in.k_pos[static_cast<size_t>(tile * kKeyTile + j)] > border) continue;
-        for (int h = 0; h < plan_->shape.group; ++h) {
-          const int64_t at = ((i - begin_) * plan_->shape.group + h) * kWeightStride + j;
-          scores_[0][at] = scores_[1][at];
-        }
-      }
-    }
-  }
+  select_sides(tile, choice, cols);
   const double cap = plan_->options->softcap;
   if (cap > 0) plan_->kernels->soft_cap(scores_[0], int64_t{rows_.rows} * kWeightStride, static_cast<float>(cap));
   hide(kind, cols);
@@ -253,6 +279,26 @@ void AttentionWorker::general_weights(int64_t tile, const PairMap::Choice& choic
     hide(kind, cols);  // a term may have made NaN of a hidden score
   }
   plan_->kernels->weights(rows_, scores_[0], cols, in.value != nullptr);
+}
+
+// Each pair's score from the side that it belongs to.
+void AttentionWorker::select_sides(int64_t tile, const PairMap::Choice& choice, int cols) {
+  const AttentionInputs& in = *plan_->inputs;
+  for (int s = 1; s < choice.sides; ++s) {
+    for (int64_t i = begin_; i < end_; ++i) {
+      // The side takes the keys up to here.
+      const int64_t border = choice.border == PairMap::Choice::Border::kDistance
+                                 ? in.q_pos[static_cast<size_t>(i)] - choice.split[s - 1]
+                                 : choice.split[s - 1] - 1;
+      for (int j = 0; j < cols; ++j) {
+        if (in.k_pos[static_cast<size_t>(tile * kKeyTile + j)] > border) continue;
+        for (int h = 0; h < plan_->shape.group; ++h) {
+          const int64_t at = ((i - begin_) * plan_->shape.group + h) * kWeightStride + j;
+          scores_[0][at] = scores_[s][at];
+        }
+      }
+    }
+  }
 }
 
 void AttentionWorker::hide(Visibility::Kind kind, int cols) {
@@ -280,6 +326,10 @@ void AttentionWorker::add_terms(int64_t tile, int cols, bool values) {
   part.q_pos = in.q_pos.subspan(static_cast<size_t>(begin_), static_cast<size_t>(end_ - begin_));
   part.k_pos = in.k_pos.subspan(static_cast<size_t>(tile * kKeyTile), static_cast<size_t>(cols));
   part.q_stride = int64_t{shape.group} * shape.dim;
+  if (!in.q_type.empty()) {
+    part.q_type = in.q_type.subspan(static_cast<size_t>(begin_), static_cast<size_t>(end_ - begin_));
+    part.k_type = in.k_type.subspan(static_cast<size_t>(tile * kKeyTile), static_cast<size_t>(cols));
+  }
   part.scale = shape.scale * (in.rotary != nullptr ? in.rotary->softmax_multiplier : 1.0);
   if (in.score != nullptr && in.score->needs_content()) {
     if (!values) plan_->kernels->to_f32(rows_of(in.k, head_, tile * kKeyTile, cols), raw_keys_, shape.dim);
@@ -289,6 +339,10 @@ void AttentionWorker::add_terms(int64_t tile, int cols, bool values) {
   const int64_t stride = int64_t{shape.group} * kWeightStride;
   for (int h = 0; h < shape.group; ++h) {
     part.head = head_ * shape.group + h;
+    if (!values && in.score->row_state() > 0) {
+      part.state = state_ + h * in.score->row_state();
+      part.state_stride = shape.group * in.score->row_state();
+    }
     part.q = raw_queries_ + int64_t{h} * shape.dim;
     float* scores = scores_[0] + int64_t{h} * kWeightStride;
     if (values) {

@@ -59,7 +59,9 @@ class AttentionWorker {
   void collect_bad(int64_t tile, Visibility::Kind kind);
   void set_row_ranges();
   void set_row_biases(int64_t tile);
-  const void* queries(uint64_t side);
+  void select_sides(int64_t tile, const PairMap::Choice& choice, int cols);
+  const void* queries(uint64_t side, int64_t tile);
+  RowRotation decayed(const Side& side, const RowRotation& rotation, int64_t begin, int64_t count, int64_t tile);
   const void* keys(int slot, uint64_t side, int64_t tile);
   const void* values(int64_t tile);
   float row_sum(int row) const;
@@ -70,12 +72,14 @@ class AttentionWorker {
   AlignedBuffer<float> scratch_;
   AlignedBuffer<uint8_t> bytes_;
   // Parts of scratch_.
-  float* query_slots_[2] = {};
-  float* scores_[2] = {};
+  float* query_slots_[PairMap::Choice::kMost] = {};
+  float* scores_[PairMap::Choice::kMost] = {};
   float* raw_queries_ = nullptr;  // [rows][D], for terms
   float* raw_keys_ = nullptr;     // [kKeyTile][D]
+  float* decay_ = nullptr;        // [2][kKeyTile][planes]: cos and sin of queries with their decay
+  double* state_ = nullptr;       // [rows][row_state()]
   float* poison_ = nullptr;       // [rows][Dv]: what NaN and infinity in values add
-  float* key_slots_[2] = {};      // packs_itself
+  float* key_slots_[PairMap::Choice::kMost] = {};  // packs_itself
   float* value_slot_ = nullptr;
   const float** bias_ = nullptr;  // [rows]
   int32_t* first_ = nullptr;      // [rows]
@@ -93,8 +97,9 @@ class AttentionWorker {
   int64_t begin_ = 0;
   int64_t end_ = 0;
   TokenRange range_;
-  uint64_t query_side_[2] = {};
-  bool query_ready_[2] = {};
+  uint64_t query_side_[PairMap::Choice::kMost] = {};
+  bool query_ready_[PairMap::Choice::kMost] = {};
+  int next_slot_ = 0;
   bool poisoned_ = false;
 };
 

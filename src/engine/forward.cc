@@ -53,7 +53,7 @@ Result<void> attend(const ModelSpec& spec, const AppliedLayer& position, Attenti
                     HeadsView out) {
   AttentionOptions how;
   how.scale = spec.attention_scale;
-  how.window = position.window;
+  how.reach = position.reach;
   how.softcap = spec.attention_softcap;
   how.compute = options.precision == Precision::kFast && bf16_products() ? DType::kBF16 : DType::kF32;
   how.threads = options.threads;

@@ -127,7 +127,7 @@ Result<void> set_hf_positions(const HfConfig& config, ModelSpec& spec) {
     ROPEWALK_TRY(const RopeScaling rope, read_rope(config, config.rope.at(type)));
     LayerPosition position;
     ROPEWALK_CHECK_OK(set_rotation(rope, spec.head_dim, config.max_position_embeddings, config.file, position));
-    position.window = sliding ? config.sliding_window : 0;
+    position.reach.window = sliding ? config.sliding_window : 0;
     kinds.emplace(type, position);
     if (contexts && sliding) continue;  // the full layers say how far the model reads
     set_contexts(rope, config.max_position_embeddings, spec);

@@ -21,7 +21,7 @@ struct LayerPosition {
   std::optional<RotarySchedule> rotary;        // as trained, the file's own scaling included; absent: the layer does not rotate
   std::optional<RotarySchedule> rotary_plain;  // the bare base, any scaling in the file removed
   std::optional<RotarySchedule> rotary_long;   // LongRoPE: replaces `rotary` in sequences longer than context_original
-  int64_t window = 0;                          // 0 = full attention
+  Reach reach;
   bool global = true;                          // false: a local (sliding-window) layer of a model that has both kinds
 };
 

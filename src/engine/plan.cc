@@ -27,7 +27,7 @@ Result<AppliedSetting> apply_setting(const Setting& setting, const ModelSpec& sp
   for (const LayerSpec& layer : spec.layers) {
     const LayerPosition& p = layer.position;
     const std::optional<RotarySchedule>& trained = p.rotary_long && length > spec.context_original ? p.rotary_long : p.rotary;
-    layers.push_back({trained ? &*trained : nullptr, p.rotary_plain ? &*p.rotary_plain : nullptr, p.global, p.window});
+    layers.push_back({trained ? &*trained : nullptr, p.rotary_plain ? &*p.rotary_plain : nullptr, p.global, p.reach});
   }
   ROPEWALK_TRY(AppliedSetting applied, apply_setting(*used, layers, spec.context_trained, spec.context_original, length));
   if (used == &from_file) applied.notes.push_back("none means the file's own scaling: " + from_file.text);
@@ -67,7 +67,7 @@ double score_flops(const ModelSpec& spec, int64_t length) {
   const double weights = static_cast<double>(packed_model_bytes(spec, false)) / 4;
   double pairs = 0;  // query-key pairs over all layers
   for (const LayerSpec& layer : spec.layers) {
-    const double w = layer.position.window > 0 ? std::min(n, static_cast<double>(layer.position.window)) : n;
+    const double w = layer.position.reach.window > 0 ? std::min(n, static_cast<double>(layer.position.reach.window)) : n;
     pairs += w * (w + 1) / 2 + (n - w) * w;
   }
   return 2 * n * weights + 4 * d * h * pairs;

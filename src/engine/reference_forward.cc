@@ -74,8 +74,7 @@ double score(const AppliedLayer& position, double scale, const double* q, int64_
   double m_used = static_cast<double>(m), n_used = static_cast<double>(n);
   if (position.pairs != nullptr) {
     const PairMap& map = *position.pairs;
-    const PairMap::Choice choice = map.choose({m, m}, {n, n});
-    const uint64_t side = choice.side[choice.sides == 2 && m - n >= choice.split ? 1 : 0];
+    const uint64_t side = map.choose({m, m}, {n, n}).at(m, n);
     schedule = &map.schedule(side);
     map.query_positions(side, std::span(&m, 1), std::span(&m_used, 1));
     map.key_positions(side, std::span(&n, 1), std::span(&n_used, 1));
@@ -99,9 +98,14 @@ Vector attend(const ModelSpec& spec, const AppliedLayer& position, const Vector&
   Vector out(q.size(), 0.0);
   for (int64_t m = 0; m < tokens; ++m) {
     for (int64_t h = 0; h < spec.heads; ++h) {
-      const int64_t first = position.window > 0 ? std::max<int64_t>(0, m - position.window + 1) : 0;
-      Vector weights;  // [m - first + 1]
-      for (int64_t n = first; n <= m; ++n) {
+      const Reach& reach = position.reach;
+      Vector weights;  // [m + 1]
+      for (int64_t n = 0; n <= m; ++n) {
+        const bool inside = reach.window == 0 || m - n < reach.window || n < reach.sinks;
+        if (!inside || (reach.chunk > 0 && n / reach.chunk != m / reach.chunk)) {
+          weights.push_back(-std::numeric_limits<double>::infinity());
+          continue;
+        }
         const double* query = q.data() + (m * spec.heads + h) * d;
         const double* key = k.data() + (n * spec.kv_heads + h / group) * d;
         double s = score(position, scale, query, m, key, n, spec.head_dim);
@@ -111,8 +115,8 @@ Vector attend(const ModelSpec& spec, const AppliedLayer& position, const Vector&
       const double top = *std::max_element(weights.begin(), weights.end());
       double sum = 0;
       for (double& w : weights) sum += (w = std::exp(w - top));
-      for (int64_t n = first; n <= m; ++n) {
-        const double weight = weights[static_cast<size_t>(n - first)] / sum;
+      for (int64_t n = 0; n <= m; ++n) {
+        const double weight = weights[static_cast<size_t>(n)] / sum;
         for (int64_t i = 0; i < d; ++i) {
           out[static_cast<size_t>((m * spec.heads + h) * d + i)] +=
               weight * v[static_cast<size_t>((n * spec.kv_heads + h / group) * d + i)];

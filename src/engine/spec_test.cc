@@ -185,11 +185,11 @@ TEST_F(Spec, TwoBases_cfg_gguf_two_bases) {
   const Model model = open(file, 131072).value();
   for (const size_t local : {size_t{0}, size_t{4}}) {
     expect_frequencies(model.spec().layers[local].position, {1, 0.1, 0.01, 0.001});
-    EXPECT_EQ(model.spec().layers[local].position.window, 512);
+    EXPECT_EQ(model.spec().layers[local].position.reach.window, 512);
     EXPECT_FALSE(model.spec().layers[local].position.global);
   }
   expect_frequencies(model.spec().layers[5].position, {0.125, 0.003952847075210474, 0.000125, 3.952847075210474e-06});
-  EXPECT_EQ(model.spec().layers[5].position.window, 0);
+  EXPECT_EQ(model.spec().layers[5].position.reach.window, 0);
   EXPECT_TRUE(model.spec().layers[5].position.global);
 }
 

@@ -45,7 +45,7 @@ Result<Subject> examine(const ExportRequest& request) {
         subject.obstacles.push_back("the setting changes the window layers, which servers configure apart");
       continue;
     }
-    if (applied.window != layer.window)
+    if (applied.reach != layer.reach)
       subject.losses.push_back("the attention window of the setting is not part of a rotary configuration");
     if (subject.layer == nullptr) {
       subject.layer = &layer;

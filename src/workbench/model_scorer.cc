@@ -27,8 +27,9 @@ bool same_pairs(const PairMap& a, const PairMap& b, int64_t length) {
   if (a.name() != b.name()) return false;
   for (int64_t m = 0; m < length;) {
     const PairMap::Choice x = a.choose({m, m}, {0, m}), y = b.choose({m, m}, {0, m});
-    if (x.sides != y.sides || (x.sides == 2 && x.split != y.split)) return false;
+    if (x.sides != y.sides || x.border != y.border) return false;
     for (int side = 0; side < x.sides; ++side) {
+      if (side > 0 && x.split[side - 1] != y.split[side - 1]) return false;
       if (!(a.schedule(x.side[side]) == b.schedule(y.side[side]))) return false;
     }
     const int64_t next = std::min(a.next_edge(m), b.next_edge(m));
@@ -59,7 +60,7 @@ bool same_positions(const AppliedSetting& a, const AppliedSetting& b, int64_t le
   if (a.layers.size() != b.layers.size()) return false;
   for (size_t i = 0; i < a.layers.size(); ++i) {
     const AppliedLayer &x = a.layers[i], &y = b.layers[i];
-    if (x.window != y.window || (x.pairs == nullptr) != (y.pairs == nullptr)) return false;
+    if (!(x.reach == y.reach) || (x.pairs == nullptr) != (y.pairs == nullptr)) return false;
     if (x.pairs != nullptr ? !same_pairs(*x.pairs, *y.pairs, length) : !(x.rotary == y.rotary)) return false;
   }
   return true;
@@ -130,7 +131,7 @@ Result<std::vector<ExportTarget>> export_model_setting(const Model& model, const
   for (const LayerSpec& layer : spec.layers) {
     const LayerPosition& p = layer.position;
     request.layers.push_back(
-        {p.rotary ? &*p.rotary : nullptr, p.rotary_plain ? &*p.rotary_plain : nullptr, p.global, p.window});
+        {p.rotary ? &*p.rotary : nullptr, p.rotary_plain ? &*p.rotary_plain : nullptr, p.global, p.reach});
   }
   request.context_trained = spec.context_trained;
   request.context = context;

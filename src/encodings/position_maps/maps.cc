@@ -1,5 +1,6 @@
 #include "encodings/position_maps/maps.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/fail.h"
@@ -18,9 +19,9 @@ class NearAndFar : public PairMap {
  public:
   NearAndFar(const RotarySchedule& schedule, int64_t window) : schedule_(schedule), window_(window) {}
   Choice choose(PosRange queries, PosRange keys) const final {
-    if (queries.last - keys.first < window_) return {1, {kNear, 0}, 0};
-    if (queries.first - keys.last >= window_) return {1, {kFar, 0}, 0};
-    return {2, {kNear, kFar}, window_};
+    if (queries.last - keys.first < window_) return {.side = {kNear}};
+    if (queries.first - keys.last >= window_) return {.side = {kFar}};
+    return {.sides = 2, .side = {kNear, kFar}, .split = {window_}};
   }
   const RotarySchedule& schedule(uint64_t) const final { return schedule_; }
   void query_positions(uint64_t side, std::span<const int64_t> m, std::span<double> out) const final {
@@ -66,6 +67,59 @@ class ReRope : public NearAndFar {
   double window_, leak_;
 };
 
+// Sinks lie behind the window, so that they are the far pairs.
+class Sinks : public NearAndFar {
+ public:
+  std::string name() const override { return fmt::format("sinks {} {}", sinks_, window_); }
+  Sinks(const RotarySchedule& schedule, int64_t sinks, int64_t window)
+      : NearAndFar(schedule, window), sinks_(sinks), window_(window) {}
+
+ private:
+  double far_query(int64_t m) const override { return static_cast<double>(std::min(m, sinks_ + window_ - 1)); }
+  double far_key(int64_t n) const override { return static_cast<double>(n); }
+  int64_t sinks_, window_;
+};
+
+class DualChunk : public PairMap {
+ public:
+  DualChunk(RotarySchedule schedule, int64_t chunk, int64_t window, int64_t trained)
+      : schedule_(std::move(schedule)), chunk_(chunk), window_(window), trained_(trained) {}
+  Choice choose(PosRange queries, PosRange keys) const override {
+    const int64_t start = floor_divide(queries.first, chunk_) * chunk_;  // of the chunk that the queries share
+    const int64_t from[] = {start, start - chunk_, std::numeric_limits<int64_t>::min()};  // first key of each side
+    Choice choice;
+    choice.border = Choice::Border::kKey;
+    choice.sides = 0;
+    for (uint64_t side = kSame; side <= kOlder; ++side) {
+      const bool begins = side == kSame || keys.first < from[side - 1];
+      if (!begins || (side != kOlder && keys.last < from[side])) continue;
+      if (choice.sides > 0) choice.split[choice.sides - 1] = from[side - 1];
+      choice.side[choice.sides++] = side;
+    }
+    return choice;
+  }
+  const RotarySchedule& schedule(uint64_t) const override { return schedule_; }
+  void query_positions(uint64_t side, std::span<const int64_t> m, std::span<double> out) const override {
+    for (size_t i = 0; i < m.size(); ++i) {
+      const int64_t place = m[i] - floor_divide(m[i], chunk_) * chunk_;
+      int64_t used = trained_ - 1;
+      if (side == kSame) used = place;
+      if (side == kBefore && place < window_) used = std::min(place + chunk_, trained_ - 1);
+      out[i] = static_cast<double>(used);
+    }
+  }
+  void key_positions(uint64_t, std::span<const int64_t> n, std::span<double> out) const override {
+    for (size_t i = 0; i < n.size(); ++i) out[i] = static_cast<double>(n[i] - floor_divide(n[i], chunk_) * chunk_);
+  }
+  int64_t next_edge(int64_t m) const override { return (floor_divide(m, chunk_) + 1) * chunk_; }
+  std::string name() const override { return fmt::format("dual_chunk {} {} {}", chunk_, window_, trained_); }
+
+ private:
+  static constexpr uint64_t kSame = 0, kBefore = 1, kOlder = 2;
+  RotarySchedule schedule_;
+  int64_t chunk_, window_, trained_;
+};
+
 const EncodingParameter kWindow = {"window", "pairs nearer than this keep their distance (W)", 64, 1, 2147483647, true};
 const EncodingParameter kTheta = {"theta", "base of the rotation", 10000, 1, 1e12, false};
 
@@ -87,6 +141,98 @@ std::shared_ptr<const PairMap> make_self_extend(const RotarySchedule& schedule, 
 
 std::shared_ptr<const PairMap> make_rerope(const RotarySchedule& schedule, int64_t window, double leak) {
   return std::make_shared<ReRope>(schedule, window, leak);
+}
+
+std::shared_ptr<const PairMap> make_sinks(const RotarySchedule& schedule, int64_t sinks, int64_t window) {
+  return std::make_shared<Sinks>(schedule, sinks, window);
+}
+
+std::shared_ptr<const PairMap> make_dual_chunk(const RotarySchedule& schedule, int64_t chunk, int64_t window, int64_t trained) {
+  return std::make_shared<DualChunk>(schedule, chunk, window, trained);
+}
+
+const EncodingEntry& encoding_sinks() {
+  static const EncodingEntry entry = {
+      .info = {.name = "sinks",
+               .title = "RoPE with attention sinks",
+               .family = "pairs",
+               .formula = "keys n < N and d < W are seen; positions are places among them: the sinks stand at n, m at most at N + W - 1",
+               .summary =
+                   "The first N keys and the last W, numbered by their place in the cache that keeps just them: text of any "
+                   "length with memory for N + W keys. What lies between is forgotten, so nothing far is found again.",
+               .used_by = "StreamingLLM; servers that drop the middle of a cache",
+               .source = "Xiao et al. 2023, arXiv:2309.17453",
+               .cost = "less than plain attention: N + W keys a query",
+               .parameters = {{"keep", "keys kept from the start (N)", 4, 1, 2147483647, true},
+                              {"window", "the last keys kept (W)", 64, 1, 2147483647, true},
+                              kTheta},
+               .points = {.pairs = true}},
+      .make = [](const EncodingArguments& arguments, const EncodingContext& context,
+                 const EncodingTables&) -> Result<PositionEncoding> {
+        ROPEWALK_TRY(const RotarySchedule schedule, plain(arguments, context));
+        PositionEncoding encoding = with(make_sinks(schedule, arguments.whole("keep"), arguments.whole("window")));
+        encoding.reach = {arguments.whole("window"), arguments.whole("keep"), 0};
+        return encoding;
+      }};
+  return entry;
+}
+
+const EncodingEntry& encoding_chunked() {
+  static const EncodingEntry entry = {
+      .info = {.name = "chunked",
+               .title = "RoPE with chunked attention",
+               .family = "pairs",
+               .formula = "keys with floor(n / chunk) = floor(m / chunk) are seen",
+               .summary =
+                   "Tokens see their own chunk of positions alone, so these layers never meet a distance beyond it; other layers "
+                   "(in Llama 4 those without rotation) carry what lies further.",
+               .used_by = "Llama 4",
+               .source = "Meta 2025, Llama 4 (model card and transformers' llama4)",
+               .cost = "less than plain attention: at most `chunk` keys a query",
+               .parameters = {{"chunk", "positions of a chunk", 96, 1, 2147483647, true}, kTheta},
+               .points = {.rotation = true, .pairs = true}},
+      .make = [](const EncodingArguments& arguments, const EncodingContext& context,
+                 const EncodingTables&) -> Result<PositionEncoding> {
+        PositionEncoding encoding;
+        ROPEWALK_TRY(encoding.rotary, plain(arguments, context));
+        encoding.reach.chunk = arguments.whole("chunk");
+        return encoding;
+      }};
+  return entry;
+}
+
+const EncodingEntry& encoding_dual_chunk() {
+  static const EncodingEntry entry = {
+      .info = {.name = "dual_chunk",
+               .title = "RoPE in chunks (dual chunk attention)",
+               .family = "pairs",
+               .formula = "keys at n mod s; queries at m mod s (same chunk), min(m mod s + s, c-1) within w or c-1 (chunk before), "
+                          "c-1 (older)",
+               .summary =
+                   "Chunks shorter than the trained length c: positions start anew in each, and older chunks look as far away "
+                   "as anything in training did. No training.",
+               .used_by = "ChunkLlama; Qwen2.5-1M",
+               .source = "An et al. 2024, arXiv:2402.17463",
+               .cost = "up to three rotations of q, one of k; all scores where a tile straddles chunks",
+               .parameters = {{"chunk", "positions of a chunk (s); 0 = three quarters of c", 0, 0, 1073741824, true},
+                              {"window", "places of a chunk that keep their distance to the chunk before (w); 0 = c - s", 0, 0,
+                               1073741824, true},
+                              {"trained", "c; 0 = the trained length of the layer", 0, 0, 2147483647, true},
+                              kTheta},
+               .points = {.pairs = true}},
+      .make = [](const EncodingArguments& arguments, const EncodingContext& context,
+                 const EncodingTables&) -> Result<PositionEncoding> {
+        const int64_t trained = arguments["trained"] == 0 ? context.trained : arguments.whole("trained");
+        const int64_t chunk = arguments["chunk"] == 0 ? trained - trained / 4 : arguments.whole("chunk");
+        if (trained <= chunk) {
+          return fail(ErrorCode::kInvalidArgument, "[encoding] dual_chunk: chunk: expected less than the trained length {}, "
+                      "but got {}", trained, chunk);
+        }
+        ROPEWALK_TRY(const RotarySchedule schedule, plain(arguments, context));
+        const int64_t window = arguments["window"] == 0 ? trained - chunk : arguments.whole("window");
+        return with(make_dual_chunk(schedule, chunk, window, trained));
+      }};
+  return entry;
 }
 
 const EncodingEntry& encoding_self_extend() {

@@ -37,14 +37,14 @@ struct RotaryLayer {
   const RotarySchedule* trained = nullptr;  // null: the layer does not rotate
   const RotarySchedule* plain = nullptr;    // the bare base without the file's scaling; may equal trained
   bool global = true;                       // false: a local (sliding-window) layer of a model that has both kinds
-  int64_t window = 0;
+  Reach reach;
 };
 
 // ... and after: what attention is given.
 struct AppliedLayer {
   std::optional<RotarySchedule> rotary;
-  std::shared_ptr<const PairMap> pairs;  // replaces rotary where present (rules with steps, self_extend, rerope)
-  int64_t window = 0;
+  std::shared_ptr<const PairMap> pairs;  // replaces rotary where present (rules with steps, and on pairs)
+  Reach reach;
 };
 
 struct AppliedSetting {

@@ -31,38 +31,39 @@ int64_t count(const Rule& rule, const char* key, int64_t fallback) {
 struct Resolved {
   const Rule* rule = nullptr;
   std::optional<Stretch> stretch;
-  bool maps_pairs = false;  // self_extend, rerope
-  int64_t window = 0;
+  bool maps_pairs = false;
+  Reach reach;  // window > 0: in place of the layer's
   std::vector<bool> layers;  // [layers] chosen
 };
 
-bool maps_pairs(const Rule& rule) { return rule.name == "self_extend" || rule.name == "rerope"; }
+bool maps_pairs(const Rule& rule) {
+  return rule.name == "self_extend" || rule.name == "rerope" || rule.name == "dual_chunk" || rule.name == "sinks";
+}
 
-Result<void> refuse_pair_rules(const Setting& setting) {
-  for (const Rule& rule : setting.rules) {
-    for (const char* name : {"sinks", "dual_chunk"}) {
-      if (rule.name != name) continue;
-      return fail(ErrorCode::kUnsupported,
-                  "[setting] {}: expected a rule that this version can run, but got {}, which is not built yet", setting.text,
-                  name);
-    }
-  }
+Result<void> one_pair_rule(const Setting& setting) {
   const auto maps = std::count_if(setting.rules.begin(), setting.rules.end(), maps_pairs);
   if (maps > 1)
-    return fail(ErrorCode::kInvalidArgument, "[setting] {}: expected one of self_extend and rerope, but got {}", setting.text,
-                maps);
+    return fail(ErrorCode::kInvalidArgument, "[setting] {}: expected one of self_extend, rerope, dual_chunk and sinks, but got {}",
+                setting.text, maps);
   return {};
 }
 
 // The map of positions over the schedule that the other rules made. Errors: kInvalidArgument.
 Result<std::shared_ptr<const PairMap>> position_map(const Rule& rule, const RotarySchedule& schedule,
-                                                    const std::string& setting) {
+                                                    const std::string& setting, int64_t trained) {
   const int64_t value = *settings::parse_count(rule.value);
   if (rule.name == "rerope") return make_rerope(schedule, value, number(rule, "leak", 0));
+  if (rule.name == "dual_chunk") {
+    if (trained <= value)
+      return fail(ErrorCode::kInvalidArgument, "[setting] {}: expected chunks shorter than the trained length {}, but got {}",
+                  setting, trained, value);
+    return make_dual_chunk(schedule, value, count(rule, "window", trained - value), trained);
+  }
   const int64_t window = count(rule, "window", 0);
   if (window < 1)
-    return fail(ErrorCode::kInvalidArgument, "[setting] {}: expected self_extend:G:window=W with a window, but got none",
-                setting);
+    return fail(ErrorCode::kInvalidArgument, "[setting] {}: expected {} with a window, but got none", setting,
+                rule.name == "sinks" ? "sinks:N:window=W" : "self_extend:G:window=W");
+  if (rule.name == "sinks") return make_sinks(schedule, value, window);
   return make_self_extend(schedule, value, window);
 }
 
@@ -219,7 +220,7 @@ void note_layers(const std::vector<Resolved>& resolved, const std::vector<Rotary
 
 Result<AppliedSetting> apply_setting(const Setting& setting, const std::vector<RotaryLayer>& layers, int64_t context_trained,
                                      int64_t context_original, int64_t length) {
-  ROPEWALK_CHECK_OK(refuse_pair_rules(setting));
+  ROPEWALK_CHECK_OK(one_pair_rule(setting));
   const bool plain = !setting.rules.empty() && setting.rules.front().name == "plain";
   AppliedSetting applied;
   std::vector<Resolved> resolved;
@@ -234,7 +235,8 @@ Result<AppliedSetting> apply_setting(const Setting& setting, const std::vector<R
                   "[setting] {}: {} needs the trained length, which the model does not say; give original=N", setting.text,
                   rule.name);
     }
-    if (rule.name == "window") r.window = *settings::parse_count(rule.value);
+    if (rule.name == "window") r.reach.window = *settings::parse_count(rule.value);
+    if (rule.name == "sinks") r.reach = {count(rule, "window", 0), *settings::parse_count(rule.value), 0};
     r.maps_pairs = maps_pairs(rule);
     resolved.push_back(std::move(r));
   }
@@ -250,7 +252,7 @@ Result<AppliedSetting> apply_setting(const Setting& setting, const std::vector<R
   for (size_t i = 0; i < layers.size(); ++i) {
     const RotaryLayer& layer = layers[i];
     AppliedLayer out;
-    out.window = layer.window;
+    out.reach = layer.reach;
     const bool from_plain = plain && resolved.front().layers[i] && layer.plain != nullptr;
     const RotarySchedule* base = from_plain ? layer.plain : layer.trained;
     std::vector<Stretch> rules;
@@ -259,7 +261,7 @@ Result<AppliedSetting> apply_setting(const Setting& setting, const std::vector<R
     for (const Resolved& r : resolved) {
       acting.push_back(r.layers[i]);
       if (!r.layers[i]) continue;
-      if (r.window > 0) out.window = r.window;
+      if (r.reach.window > 0) out.reach = r.reach;
       if (r.stretch) rules.push_back(*r.stretch);
       if (r.maps_pairs) map = r.rule;
     }
@@ -287,7 +289,7 @@ Result<AppliedSetting> apply_setting(const Setting& setting, const std::vector<R
                      fmt::format("{}, in layer {} under {}", schedule.error().message(), i, setting.text));
       }
       if (map != nullptr) {
-        ROPEWALK_TRY(out.pairs, position_map(*map, *schedule, setting.text));
+        ROPEWALK_TRY(out.pairs, position_map(*map, *schedule, setting.text, count(*map, "original", context_trained)));
       } else {
         out.rotary = *std::move(schedule);
       }

@@ -153,7 +153,7 @@ TEST(SettingsApply, RulesReachEachLayer) {
   const auto both = f.apply("ntk:4+logn").value().layers[0].rotary.value();
   EXPECT_EQ(both.inv_freq, scale_ntk(f.trained, 4).value().inv_freq);
   EXPECT_EQ(both.query_temperature, (QueryTemperature{QueryTemperature::Form::kLogN, 0, kTrained}));
-  EXPECT_EQ(f.apply("window:512").value().layers[2].window, 512);
+  EXPECT_EQ(f.apply("window:512").value().layers[2].reach.window, 512);
 }
 
 // horizon: one schedule for the sequence; step (and the default): a map whose rows depend on their own position alone.
@@ -213,13 +213,13 @@ TEST(SettingsApply, LayersDefaultToTheGlobalOnes) {
   Fixture f(6);
   for (size_t i = 0; i < 6; ++i) {
     f.layers[i].global = i % 3 == 2;
-    f.layers[i].window = f.layers[i].global ? 0 : 512;
+    f.layers[i].reach.window = f.layers[i].global ? 0 : 512;
   }
   const auto applied = f.apply("linear:2").value();
   const auto changed = scale_linear(f.trained, 2).value();
   for (size_t i = 0; i < 6; ++i) EXPECT_EQ(applied.layers[i].rotary, i % 3 == 2 ? changed : f.trained) << i;
   EXPECT_THAT(applied.notes, Contains(AllOf(HasSubstr("2, 5"), HasSubstr("global"))));
-  EXPECT_EQ(applied.layers[0].window, 512);
+  EXPECT_EQ(applied.layers[0].reach.window, 512);
   EXPECT_EQ(f.apply("linear:2:layers=sliding").value().layers[0].rotary, changed);
   EXPECT_EQ(f.apply("linear:2:layers=sliding").value().layers[2].rotary, f.trained);
   const auto ranges = f.apply("linear:2:layers=\"0,4-5\"").value();
@@ -248,7 +248,7 @@ TEST(SettingsApply, ErrorsNameTheSettingAndTheLayer) {
   EXPECT_THAT(apply_setting(parse_setting("yarn:4").value(), f.layers, 0, 0, 100).error().message(), HasSubstr("original=N"));
   EXPECT_TRUE(apply_setting(parse_setting("ntk:4").value(), f.layers, 0, 0, 100).has_value());
   EXPECT_FALSE(f.apply("dynamic:2:step=256+dynamic:2:step=512"));
-  for (const char* later : {"sinks:4:window=1024", "ntk:2+dual_chunk:1024:window=64", "dynamic:2+rerope:512"}) {
+  for (const char* later : {"dynamic:2+sinks:4:window=1024", "dynamic:2+dual_chunk:1024:window=64", "dynamic:2+rerope:512"}) {
     const auto r = f.apply(later);
     ASSERT_FALSE(r) << later;
     EXPECT_EQ(r.error().code(), ErrorCode::kUnsupported);
@@ -266,18 +266,19 @@ TEST(SettingsApply, lyr_position_maps) {
   const std::pair<const char*, std::vector<double>> rules[] = {{"self_extend:3:window=4", {0, 3, 4, 6, 10, 335}},
                                                                {"ntk:2+rerope:4", {0, 3, 4, 4, 4, 4}},
                                                                {"rerope:4:leak=8", {0, 3, 4, 4.75, 6.125, 128.125}},
-                                                               {"rerope:4:leak=1", {0, 3, 4, 10, 21, 997}}};
+                                                               {"rerope:4:leak=1", {0, 3, 4, 10, 21, 997}},
+                                                               {"dual_chunk:8:window=4:original=12", {0, 3, 4, 10, 11, 8}},
+                                                               {"dual_chunk:8:window=2:original=12", {0, 4, 5, 11, 11, 8}}};
   for (const auto& [text, distances] : rules) {
     const auto applied = f.apply(text);
     ASSERT_TRUE(applied) << text << applied.error().message();
     const PairMap& map = *applied->layers[0].pairs;
     for (size_t i = 0; i < std::size(pairs); ++i) {
       const auto& [m, n] = pairs[i];
-      const PairMap::Choice choice = map.choose({m, m}, {n, n});
-      ASSERT_EQ(choice.sides, 1);
+      const uint64_t side = map.choose({m, m}, {n, n}).at(m, n);
       double query = 0, key = 0;
-      map.query_positions(choice.side[0], {&m, 1}, {&query, 1});
-      map.key_positions(choice.side[0], {&n, 1}, {&key, 1});
+      map.query_positions(side, {&m, 1}, {&query, 1});
+      map.key_positions(side, {&n, 1}, {&key, 1});
       EXPECT_DOUBLE_EQ(query - key, distances[i]) << text << ' ' << m << ' ' << n;
     }
   }

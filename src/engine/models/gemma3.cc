@@ -59,7 +59,7 @@ Result<void> set_gguf_positions(const GgufFile& file, ModelSpec& spec) {
   LayerPosition far, near;
   ROPEWALK_CHECK_OK(set_rotation(global, spec.head_dim, spec.context_claimed, file.path(), far));
   ROPEWALK_CHECK_OK(set_rotation(local, spec.head_dim, spec.context_claimed, file.path(), near));
-  near.window = window;
+  near.reach.window = window;
   near.global = false;
   for (size_t i = 0; i < spec.layers.size(); ++i) spec.layers[i].position = is_local[i] ? near : far;
   return {};

@@ -55,7 +55,7 @@ Result<void> make_problem(const AttentionBench& setup, const BenchOptions& optio
     p.inputs.rotary = &p.schedule;
   }
   p.options.causal = setup.causal;
-  p.options.window = setup.window;
+  p.options.reach.window = setup.window;
   p.options.compute = setup.compute;
   p.options.threads = options.threads;
   p.out_view = heads_view(p.out.data(), queries, setup.heads, setup.head_dim);

@@ -36,7 +36,7 @@ double prefill_giga_flop(const ModelSpec& spec, int64_t length) {
   const auto n = static_cast<double>(length);
   double pairs = 0;
   for (const LayerSpec& layer : spec.layers) {
-    const double w = layer.position.window > 0 ? std::min(n, static_cast<double>(layer.position.window)) : n;
+    const double w = layer.position.reach.window > 0 ? std::min(n, static_cast<double>(layer.position.reach.window)) : n;
     pairs += w * (w + 1) / 2 + (n - w) * w;
   }
   const double output = static_cast<double>(spec.vocabulary) * static_cast<double>(spec.width);
@@ -48,7 +48,7 @@ double step_giga_bytes(const ModelSpec& spec, int64_t length) {
   double bytes = spec.output != nullptr ? static_cast<double>(spec.output->data.size()) : 0;
   for (const LayerSpec& layer : spec.layers) {
     for (const StoredTensor* t : layer_matrices(layer)) bytes += t == nullptr ? 0 : static_cast<double>(t->data.size());
-    const int64_t seen = layer.position.window > 0 ? std::min(layer.position.window, length) : length;
+    const int64_t seen = layer.position.reach.window > 0 ? std::min(layer.position.reach.window, length) : length;
     bytes += 2.0 * sizeof(float) * static_cast<double>(seen) * spec.kv_heads * spec.head_dim;
   }
   return bytes / 1e9;
