@@ -50,17 +50,20 @@ struct TermShape {
 };
 
 class DistanceTerm;
+class VectorTerm;
 
 // Point 3. One virtual call a tile, so attention keeps O(T) memory with every encoding. Thread-safe.
 class ROPEWALK_API ScoreTerm {
  public:
   virtual ~ScoreTerm() = default;
   virtual TermShape shape() const { return {}; }
-  // Called before the tiles of a call, with the least and the largest d = m - n among its pairs: tables by distance are made
-  // here, and a pair outside of every range prepared must not be asked for. Calls may run side by side. Errors: kTooLarge.
+  // Called before the tiles of a call, with the least and the largest d = m - n among its visible pairs: tables by distance are
+  // made here, and the term of a pair outside of every range prepared must not be asked for (a hidden one is left alone). Calls may run side by side. Errors: kTooLarge.
   virtual Result<void> prepare(int64_t least, int64_t largest) const;
   // The term itself where it depends on the head and on d = m - n alone; else null.
   virtual const DistanceTerm* by_distance() const { return nullptr; }
+  // ... where it is products with vectors of the distance; else null.
+  virtual const VectorTerm* by_vectors() const { return nullptr; }
   // scores[r * stride + c] += term, in the units of scaled scores (after scale and soft cap, before the softmax). What stands
   // there is the score so far, -infinity where the pair is hidden: a term may read it.
   virtual void add(const ScoreTile& tile, float* scores, int64_t stride) const = 0;
@@ -78,6 +81,32 @@ class ROPEWALK_API DistanceTerm : public ScoreTerm {
   // out[i] = b_head(first + i). -infinity hides a pair; NaN makes the row of a query that sees it NaN.
   virtual void fill(int head, int heads, int64_t first, std::span<double> out) const = 0;
   const DistanceTerm* by_distance() const final { return this; }
+  void add(const ScoreTile& tile, float* scores, int64_t stride) const final;
+  void add(const ScoreTile& tile, double* scores, int64_t stride) const final;
+};
+
+// A score term of products with vectors of the distance:
+//   scale * ((q_m + v_h) . a_h[i(d)] + k_n . (b_h[j(d)] + u_h)) + a rest
+// Attention forms the products for a range of distances at once, as a matrix product, and adds them by address: O(T) memory.
+class ROPEWALK_API VectorTerm : public ScoreTerm {
+ public:
+  enum class Side : uint8_t {
+    kQuery,  // a
+    kKey,    // b
+  };
+  virtual bool has(Side side) const = 0;
+  // The row of a distance, i(d) or j(d): it never falls as d grows, or never rises.
+  virtual int64_t row(Side side, int64_t d) const = 0;
+  virtual const float* vector(Side side, int head, int64_t row) const = 0;         // [D]
+  virtual bool shared(Side) const { return false; }                                // all heads have one table
+  virtual const float* query_bias(int /*head*/) const { return nullptr; }          // v_h [D], or null: 0
+  virtual const float* key_vector(int /*head*/) const { return nullptr; }          // u_h [D], or null: 0
+  virtual bool has_rest() const { return false; }                                  // add_rest adds something
+  virtual void add_rest(const ScoreTile& /*tile*/, float* /*scores*/, int64_t /*stride*/) const {}
+  virtual void add_rest(const ScoreTile& /*tile*/, double* /*scores*/, int64_t /*stride*/) const {}
+
+  const VectorTerm* by_vectors() const final { return this; }
+  bool needs_content() const final { return true; }
   void add(const ScoreTile& tile, float* scores, int64_t stride) const final;
   void add(const ScoreTile& tile, double* scores, int64_t stride) const final;
 };

@@ -12,6 +12,7 @@
 
 #include "attention/inputs.h"
 #include "attention/sides.h"
+#include "attention/vector_tables.h"
 #include "attention/visibility.h"
 #include "attention/worker.h"
 #include "base/aligned.h"
@@ -22,8 +23,14 @@ namespace ropewalk {
 namespace {
 
 constexpr int64_t kBlockRows = 96;   // rows of a block: enough to use a packed panel well, few enough to balance threads
+constexpr int64_t kVectorRows = 256;
 constexpr int64_t kChunkTiles = 2;   // few rows: tiles of a part, at least ...
 constexpr int64_t kMaxChunks = 128;  // ... and parts of a head, at most. Neither depends on threads: the result does not either
+
+// Products with vectors of the distance take kKeyTile + the queries of a block for each key tile, so they want larger blocks.
+int64_t block_rows(const ScoreTerm* score) {
+  return score == nullptr || score->by_vectors() == nullptr ? kBlockRows : kVectorRows;
+}
 
 class Attention {
  public:
@@ -33,7 +40,7 @@ class Attention {
         shape_(shape),
         out_(out),
         visibility_(inputs, options),
-        block_(std::clamp<int64_t>(kBlockRows / shape.group, 1, std::max<int64_t>(shape.queries, 1))),
+        block_(std::clamp<int64_t>(block_rows(inputs.score) / shape.group, 1, std::max<int64_t>(shape.queries, 1))),
         sides_(in_, shape_, visibility_, block_),
         threads_{options.threads} {}
 
@@ -47,10 +54,15 @@ class Attention {
     plan_.block = block_;
     plan_.packs_itself = shape_.queries <= block_;
     if (in_.score != nullptr) {
-      const PosRange distances = distances_of(in_);
+      const PosRange distances = distances_of(in_, options_);
       ROPEWALK_CHECK_OK(in_.score->prepare(distances.first, distances.last));
-      ROPEWALK_CHECK_OK(bias_.make(in_, shape_, distances, visibility_.tiles(), threads_));
+      ROPEWALK_CHECK_OK(bias_.make(in_, shape_, distances, threads_));
       if (!bias_.empty()) plan_.bias = &bias_;
+      if (!plan_.packs_itself) {  // a few queries do not pay for packing a table
+        const double multiplier = in_.rotary != nullptr ? in_.rotary->softmax_multiplier : 1.0;
+        ROPEWALK_CHECK_OK(vectors_.make(in_, shape_, *plan_.kernels, distances, shape_.scale * multiplier, threads_));
+        if (!vectors_.empty()) plan_.vectors = &vectors_;
+      }
     }
     if (!plan_.packs_itself) ROPEWALK_CHECK_OK(pack_values());
     for (const QueryRun& run : sides_.runs()) {
@@ -186,6 +198,7 @@ class Attention {
   Threads threads_;
   AttentionPlan plan_;
   BiasTable bias_;
+  VectorTables vectors_;
   AlignedBuffer<float> values_;
   AlignedBuffer<uint8_t> bad_keys_, bad_values_;
   std::vector<AttentionWorker> workers_;

@@ -15,8 +15,7 @@ constexpr double kLargest = 1e38;               // of a finite bias that a float
 
 }  // namespace
 
-Result<void> BiasTable::make(const AttentionInputs& inputs, const AttentionShape& shape, PosRange distances, int64_t tiles,
-                             const Threads& threads) {
+Result<void> BiasTable::make(const AttentionInputs& inputs, const AttentionShape& shape, PosRange distances, const Threads& threads) {
   const DistanceTerm* term = inputs.score == nullptr ? nullptr : inputs.score->by_distance();
   if (term == nullptr || inputs.q_pos.empty() || inputs.k_pos.empty()) return {};
   const int64_t least = distances.first;
@@ -44,11 +43,7 @@ Result<void> BiasTable::make(const AttentionInputs& inputs, const AttentionShape
   for (int head = 0; head < shape.heads; ++head) std::fill_n(values.data() + head * stride_ + count, kPad, 0.0F);
   if (!plain) return {};
 
-  consecutive_.assign(static_cast<size_t>(tiles), 1);
-  for (int64_t j = 1; j < shape.keys; ++j) {
-    const auto at = static_cast<size_t>(j);
-    if (j % kKeyTile != 0 && inputs.k_pos[at] != inputs.k_pos[at - 1] + 1) consecutive_[at / kKeyTile] = 0;
-  }
+  consecutive_ = consecutive_tiles(inputs.k_pos);
   values_ = std::move(values);
   return {};
 }

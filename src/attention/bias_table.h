@@ -14,9 +14,8 @@ namespace ropewalk {
 class BiasTable {
  public:
   // Leaves the table empty (the term is then added tile by tile) where the distances spread too far for their number, or the
-  // term gives NaN or +infinity, which the general way must see. `distances` is distances_of(inputs). Errors: kTooLarge.
-  Result<void> make(const AttentionInputs& inputs, const AttentionShape& shape, PosRange distances, int64_t tiles,
-                    const Threads& threads);
+  // term gives NaN or +infinity, which the general way must see. `distances` is distances_of(...). Errors: kTooLarge.
+  Result<void> make(const AttentionInputs& inputs, const AttentionShape& shape, PosRange distances, const Threads& threads);
 
   bool empty() const { return values_.size() == 0; }
   // The keys of the tile stand at consecutive positions, so that a row of it is a row of the table.

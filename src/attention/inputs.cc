@@ -178,11 +178,31 @@ Result<AttentionShape> check_attention(std::string_view who, const AttentionInpu
   return shape;
 }
 
-PosRange distances_of(const AttentionInputs& inputs) {
+PosRange distances_of(const AttentionInputs& inputs, const AttentionOptions& options) {
   if (inputs.q_pos.empty() || inputs.k_pos.empty()) return {};
   const auto [q_low, q_high] = std::minmax_element(inputs.q_pos.begin(), inputs.q_pos.end());
   const auto [k_low, k_high] = std::minmax_element(inputs.k_pos.begin(), inputs.k_pos.end());
-  return {*q_low - *k_high, *q_high - *k_low};
+  PosRange range = {*q_low - *k_high, *q_high - *k_low};
+  const auto counts_up = [](std::span<const int64_t> positions) {
+    return std::adjacent_find(positions.begin(), positions.end(), [](int64_t a, int64_t b) { return b != a + 1; }) ==
+           positions.end();
+  };
+  if (!options.causal || !counts_up(inputs.q_pos) || !counts_up(inputs.k_pos)) return range;
+  // Hidden pairs of a block and a tile that see anything of each other are not further out than this.
+  constexpr int64_t kMargin = int64_t{4} * kKeyTile;
+  range.first = std::max(range.first, inputs.q_pos.front() - inputs.k_pos.front() - inputs.q_index - kMargin);
+  if (options.reach.window > 0 && options.reach.sinks == 0)
+    range.last = std::min(range.last, options.reach.window + kMargin);
+  range.last = std::max(range.first, range.last);
+  return range;
+}
+
+std::vector<uint8_t> consecutive_tiles(std::span<const int64_t> k_pos) {
+  std::vector<uint8_t> consecutive((k_pos.size() + kKeyTile - 1) / kKeyTile, 1);
+  for (size_t j = 1; j < k_pos.size(); ++j) {
+    if (j % kKeyTile != 0 && k_pos[j] != k_pos[j - 1] + 1) consecutive[j / kKeyTile] = 0;
+  }
+  return consecutive;
 }
 
 }  // namespace ropewalk

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "ropewalk/attention.h"
 
@@ -23,8 +25,12 @@ struct AttentionShape {
 Result<AttentionShape> check_attention(std::string_view who, const AttentionInputs& inputs, const AttentionOptions& options,
                                        const HeadsView& out);
 
-// The least and the largest d = m - n of any query and key; both 0 when there are none.
-PosRange distances_of(const AttentionInputs& inputs);
+// A range that holds d = m - n of every visible pair: of all pairs, or, where positions just count up, not far beyond causal
+// order and window; 0 and 0 when there are none.
+PosRange distances_of(const AttentionInputs& inputs, const AttentionOptions& options);
+
+// [tiles] 1: the keys of the tile stand at consecutive positions.
+std::vector<uint8_t> consecutive_tiles(std::span<const int64_t> k_pos);
 
 // A schedule that fits a head of `dim`.
 Result<void> check_schedule(std::string_view who, const RotarySchedule& schedule, int dim);

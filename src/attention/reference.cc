@@ -259,7 +259,7 @@ Result<void> attention_reference(const AttentionInputs& inputs, const AttentionO
     return fail(ErrorCode::kInvalidArgument, "[attention_reference] out: expected f32, but got {}", to_string(out.dtype));
   }
   if (inputs.score != nullptr) {
-    const PosRange distances = distances_of(inputs);
+    const PosRange distances = distances_of(inputs, options);
     ROPEWALK_CHECK_OK(inputs.score->prepare(distances.first, distances.last));
   }
   Reference reference(inputs, options, shape);

@@ -65,7 +65,7 @@ Result<AttentionWorker> AttentionWorker::make(const AttentionPlan& plan) {
       for (int s = 0; s < sides; ++s) worker.key_slots_[s] = take(packed_key_tile(kernels, shape.dim));
       worker.value_slot_ = take(packed_value_tile(kernels, shape.value_dim));
     }
-    worker.bias_ = reinterpret_cast<const float**>(take(plan.bias == nullptr ? 0 : 2 * rows));  // pointers: 8 bytes
+    worker.bias_ = reinterpret_cast<const float**>(take(plan.bias == nullptr && plan.vectors == nullptr ? 0 : 2 * rows));  // pointers: 8 bytes
     worker.first_ = reinterpret_cast<int32_t*>(take(rows));
     worker.last_ = reinterpret_cast<int32_t*>(take(rows));
     worker.query_first_ = reinterpret_cast<int32_t*>(take(plan.block));
@@ -80,6 +80,9 @@ Result<AttentionWorker> AttentionWorker::make(const AttentionPlan& plan) {
   worker.tile_bad_values_ = worker.tile_bad_keys_ + kKeyTile;
   worker.bad_queries_ = worker.tile_bad_values_ + kKeyTile;
   worker.lost_ = worker.bad_queries_ + rows;
+  if (plan.vectors != nullptr) {
+    ROPEWALK_TRY(worker.vectors_, VectorRows::make(*plan.vectors, *plan.inputs, shape, kernels, plan.block));
+  }
   worker.rows_.q_stride = dim;
   worker.rows_.depth = packed_depth(kernels, shape.dim);
   worker.rows_.out_stride = out_dim;
@@ -111,6 +114,7 @@ void AttentionWorker::start(int head, int64_t begin, int64_t end) {
       plan_->kernels->to_f32(source, raw_queries_ + i * shape.group * shape.dim, shape.dim);
     }
   }
+  if (vectors_) vectors_->start(head, begin, end, raw_queries_);
 }
 
 // The rows of the block under a side, packed when first asked for. As many sides are kept as a tile may need. With decay they
@@ -213,8 +217,15 @@ void AttentionWorker::set_row_ranges() {
   }
 }
 
-void AttentionWorker::set_row_biases(int64_t tile) {
+// The score term of the tile as a row of biases for each row; false: it must be added pair by pair.
+bool AttentionWorker::set_row_biases(int64_t tile) {
   const AttentionInputs& in = *plan_->inputs;
+  if (vectors_) {
+    if (!vectors_->take(tile, bias_)) return false;
+    for (auto row = static_cast<int>(end_ - begin_) * plan_->shape.group; row < rows_.rows; ++row) bias_[row] = bias_[row - 1];
+    return true;
+  }
+  if (plan_->bias == nullptr || !plan_->bias->consecutive(tile)) return false;
   const int group = plan_->shape.group;
   const int64_t first_key = in.k_pos[static_cast<size_t>(tile * kKeyTile)];
   int row = 0;
@@ -224,6 +235,16 @@ void AttentionWorker::set_row_biases(int64_t tile) {
     }
   }
   for (; row < rows_.rows; ++row) bias_[row] = bias_[row - 1];
+  return true;
+}
+
+// ... into scores in natural units.
+void AttentionWorker::add_biases(int cols) {
+  constexpr float kLn2 = 0.693147181F;
+  for (int row = 0; row < rows_.rows; ++row) {
+    float* to = scores_[0] + int64_t{row} * kWeightStride;
+    for (int j = 0; j < cols; ++j) to[j] += kLn2 * bias_[row][j];
+  }
 }
 
 void AttentionWorker::run(int head, int64_t begin, int64_t end, int64_t first_tile, int64_t last_tile) {
@@ -243,39 +264,42 @@ void AttentionWorker::tile(int64_t tile) {
   }
   const PairMap::Choice choice = plan_->sides->choose(range_, tile);
   const int cols = static_cast<int>(visibility.tile_keys(tile));
-  const bool tabled = in.score != nullptr && plan_->bias != nullptr && plan_->bias->consecutive(tile);
+  const bool biased = in.score != nullptr && set_row_biases(tile);
+  const bool rest = biased && in.score->by_vectors() != nullptr && in.score->by_vectors()->has_rest();
   const bool general = kind == Visibility::Kind::kMixed || choice.sides > 1 || plan_->options->softcap > 0 ||
-                       (in.score != nullptr && !tabled) || in.value != nullptr;
+                       (in.score != nullptr && !biased) || rest || in.value != nullptr;
   if (general) {
-    general_weights(tile, choice, kind, cols);
+    general_weights(tile, choice, kind, cols, biased);
   } else {
     rows_.q = queries(choice.side[0], tile);
-    rows_.bias = nullptr;
-    if (tabled) {
-      set_row_biases(tile);
-      rows_.bias = bias_;
-    }
+    rows_.bias = biased ? bias_ : nullptr;
     const double scale = plan_->sides->side(choice.side[0]).scale;
     plan_->kernels->score_weights(rows_, keys(0, choice.side[0], tile), static_cast<float>(scale * kLog2e));
   }
   plan_->kernels->accumulate(rows_, values(tile), plan_->shape.value_dim);
-  if (in.value != nullptr) add_terms(tile, cols, true);
+  if (in.value != nullptr) add_terms(tile, cols, Term::kValue);
   collect_bad(tile, kind);
 }
 
-void AttentionWorker::general_weights(int64_t tile, const PairMap::Choice& choice, Visibility::Kind kind, int cols) {
+void AttentionWorker::general_weights(int64_t tile, const PairMap::Choice& choice, Visibility::Kind kind, int cols,
+                                      bool biased) {
   const AttentionInputs& in = *plan_->inputs;
   for (int s = 0; s < choice.sides; ++s) {
     rows_.q = queries(choice.side[s], tile);
     plan_->kernels->scores(rows_, keys(s, choice.side[s], tile), cols,
-                           static_cast<float>(plan_->sides->side(choice.side[s]).scale), scores_[s]);
+                           static_cast<float>(plan_->sides->side(choice.side[s]).scale), scores_[s], kWeightStride);
   }
   select_sides(tile, choice, cols);
   const double cap = plan_->options->softcap;
   if (cap > 0) plan_->kernels->soft_cap(scores_[0], int64_t{rows_.rows} * kWeightStride, static_cast<float>(cap));
   hide(kind, cols);
   if (in.score != nullptr) {
-    add_terms(tile, cols, false);
+    if (biased) {
+      add_biases(cols);
+      if (in.score->by_vectors() != nullptr && in.score->by_vectors()->has_rest()) add_terms(tile, cols, Term::kRest);
+    } else {
+      add_terms(tile, cols, Term::kScore);
+    }
     hide(kind, cols);  // a term may have made NaN of a hidden score
   }
   plan_->kernels->weights(rows_, scores_[0], cols, in.value != nullptr);
@@ -318,7 +342,7 @@ void AttentionWorker::hide(Visibility::Kind kind, int cols) {
 
 // The score term into the scores, or the value term, by the weights that stand in their place, into the output: a head at a
 // time.
-void AttentionWorker::add_terms(int64_t tile, int cols, bool values) {
+void AttentionWorker::add_terms(int64_t tile, int cols, Term which) {
   const AttentionInputs& in = *plan_->inputs;
   const AttentionShape& shape = plan_->shape;
   ScoreTile part;
@@ -332,20 +356,22 @@ void AttentionWorker::add_terms(int64_t tile, int cols, bool values) {
   }
   part.scale = shape.scale * (in.rotary != nullptr ? in.rotary->softmax_multiplier : 1.0);
   if (in.score != nullptr && in.score->needs_content()) {
-    if (!values) plan_->kernels->to_f32(rows_of(in.k, head_, tile * kKeyTile, cols), raw_keys_, shape.dim);
+    if (which != Term::kValue) plan_->kernels->to_f32(rows_of(in.k, head_, tile * kKeyTile, cols), raw_keys_, shape.dim);
     part.k = raw_keys_;
     part.k_stride = shape.dim;
   }
   const int64_t stride = int64_t{shape.group} * kWeightStride;
   for (int h = 0; h < shape.group; ++h) {
     part.head = head_ * shape.group + h;
-    if (!values && in.score->row_state() > 0) {
+    if (which == Term::kScore && in.score->row_state() > 0) {
       part.state = state_ + h * in.score->row_state();
       part.state_stride = shape.group * in.score->row_state();
     }
     part.q = raw_queries_ + int64_t{h} * shape.dim;
     float* scores = scores_[0] + int64_t{h} * kWeightStride;
-    if (values) {
+    if (which == Term::kRest) {
+      in.score->by_vectors()->add_rest(part, scores, stride);
+    } else if (which == Term::kValue) {
       in.value->add(part, scores, stride, rows_.out + h * rows_.out_stride, shape.group * rows_.out_stride);
     } else {
       in.score->add(part, scores, stride);

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "attention/bias_table.h"
 #include "attention/inputs.h"
 #include "attention/sides.h"
+#include "attention/vector_rows.h"
 #include "attention/visibility.h"
 #include "base/aligned.h"
 #include "simd/attention_kernels.h"
@@ -24,6 +26,7 @@ struct AttentionPlan {
   int64_t block = 1;  // queries of a block, at most
   bool packs_itself = false;
   const BiasTable* bias = nullptr;    // of a score term that depends on the distance alone
+  const VectorTables* vectors = nullptr;  // of a score term of products with vectors of the distance
   const float* values = nullptr;      // [Hkv][tiles][packed_value_tile]
   const uint8_t* bad_keys = nullptr;  // [Hkv][tiles * kKeyTile]: NaN or infinity inside
   const uint8_t* bad_values = nullptr;
@@ -53,12 +56,14 @@ class AttentionWorker {
  private:
   void start(int head, int64_t begin, int64_t end);
   void tile(int64_t tile);
-  void general_weights(int64_t tile, const PairMap::Choice& choice, Visibility::Kind kind, int cols);
+  void general_weights(int64_t tile, const PairMap::Choice& choice, Visibility::Kind kind, int cols, bool biased);
   void hide(Visibility::Kind kind, int cols);
-  void add_terms(int64_t tile, int cols, bool values);
+  enum class Term : uint8_t { kScore, kRest, kValue };
+  void add_terms(int64_t tile, int cols, Term which);
   void collect_bad(int64_t tile, Visibility::Kind kind);
   void set_row_ranges();
-  void set_row_biases(int64_t tile);
+  bool set_row_biases(int64_t tile);
+  void add_biases(int cols);
   void select_sides(int64_t tile, const PairMap::Choice& choice, int cols);
   const void* queries(uint64_t side, int64_t tile);
   RowRotation decayed(const Side& side, const RowRotation& rotation, int64_t begin, int64_t count, int64_t tile);
@@ -71,6 +76,7 @@ class AttentionWorker {
   RowBlock rows_;
   AlignedBuffer<float> scratch_;
   AlignedBuffer<uint8_t> bytes_;
+  std::optional<VectorRows> vectors_;
   // Parts of scratch_.
   float* query_slots_[PairMap::Choice::kMost] = {};
   float* scores_[PairMap::Choice::kMost] = {};

@@ -2,7 +2,10 @@
 #include "ropewalk/encoding.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
+
+#include "encodings/dot.h"
 
 namespace ropewalk {
 namespace {
@@ -29,6 +32,46 @@ void add_by_distance(const DistanceTerm& term, const ScoreTile& tile, T* scores,
   }
 }
 
+// Hidden pairs are passed over: their distance may be one that was not prepared.
+template <class T>
+void add_by_vectors(const VectorTerm& term, const ScoreTile& tile, int dim, T* scores, int64_t stride) {
+  using Side = VectorTerm::Side;
+  const T scale = static_cast<T>(tile.scale);
+  const bool of_query = term.has(Side::kQuery), of_key = term.has(Side::kKey);
+  const float* bias = term.query_bias(tile.head);
+  const float* key_vector = term.key_vector(tile.head);
+  std::vector<float> with_bias(static_cast<size_t>(dim));
+  for (size_t r = 0; r < tile.q_pos.size(); ++r) {
+    const float* q = tile.q + static_cast<int64_t>(r) * tile.q_stride;
+    if (bias != nullptr) {
+      for (int i = 0; i < dim; ++i) with_bias[static_cast<size_t>(i)] = q[i] + bias[i];
+      q = with_bias.data();
+    }
+    T* row = scores + static_cast<int64_t>(r) * stride;
+    // Neighbours often share a vector: its product is formed once.
+    int64_t last = 0;
+    bool known = false;
+    T product = 0;
+    for (size_t c = 0; c < tile.k_pos.size(); ++c) {
+      if (std::isinf(row[c]) && row[c] < 0) continue;
+      const int64_t d = tile.q_pos[r] - tile.k_pos[c];
+      const float* k = tile.k + static_cast<int64_t>(c) * tile.k_stride;
+      T sum = 0;
+      if (of_query) {
+        const int64_t i = term.row(Side::kQuery, d);
+        if (!known || i != last) product = dot_as<T>(q, term.vector(Side::kQuery, tile.head, i), dim);
+        known = true;
+        last = i;
+        sum = product;
+      }
+      if (of_key) sum += dot_as<T>(k, term.vector(Side::kKey, tile.head, term.row(Side::kKey, d)), dim);
+      if (key_vector != nullptr) sum += dot_as<T>(k, key_vector, dim);
+      row[c] += scale * sum;
+    }
+  }
+  if (term.has_rest()) term.add_rest(tile, scores, stride);
+}
+
 }  // namespace
 
 Result<void> ScoreTerm::prepare(int64_t, int64_t) const { return {}; }
@@ -38,6 +81,13 @@ void DistanceTerm::add(const ScoreTile& tile, float* scores, int64_t stride) con
 }
 void DistanceTerm::add(const ScoreTile& tile, double* scores, int64_t stride) const {
   add_by_distance(*this, tile, scores, stride);
+}
+
+void VectorTerm::add(const ScoreTile& tile, float* scores, int64_t stride) const {
+  add_by_vectors(*this, tile, shape().dim, scores, stride);
+}
+void VectorTerm::add(const ScoreTile& tile, double* scores, int64_t stride) const {
+  add_by_vectors(*this, tile, shape().dim, scores, stride);
 }
 
 void ScoreTerm::add(const ScoreTile& tile, double* scores, int64_t stride) const {

@@ -72,9 +72,9 @@ struct AttentionKernels {
   // raised, and everything that depends on it rescaled, where a t exceeds M + 8. Weights outside a register tile's visible
   // columns stay unwritten.
   void (*score_weights)(const RowBlock& block, const void* keys, float c);
-  // The general way, first half: scores[r][col] = c * (q.k) for columns [0, cols), stride kWeightStride, rounded up to whole
-  // vectors.
-  void (*scores)(const RowBlock& block, const void* keys, int cols, float c, float* scores);
+  // The general way, first half: scores[r * stride + col] = c * (q.k) for columns [0, cols), of one tile or of several behind
+  // each other, rounded up to whole panels. scores and stride are aligned as AlignedBuffer's memory and in 16s.
+  void (*scores)(const RowBlock& block, const void* keys, int cols, float c, float* scores, int64_t stride);
   // ... second half: scores in natural units, -inf = hidden; writes weights of columns [0, kKeyTile) (0 from cols on) and,
   // where asked, the weights as floats back into scores. NaN or +inf among the scores makes the row's sum NaN.
   void (*weights)(const RowBlock& block, float* scores, int cols, bool keep_weights);

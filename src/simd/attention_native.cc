@@ -225,7 +225,7 @@ void amx_score_weights(const RowBlock& block, const void* keys, float c) {
   block.bias == nullptr ? score_tiles<false>(block, keys, c) : score_tiles<true>(block, keys, c);
 }
 
-void amx_scores(const RowBlock& block, const void* keys, int cols, float c, float* to) {
+void amx_scores(const RowBlock& block, const void* keys, int cols, float c, float* to, int64_t stride) {
   const TileSession session;
   const DF df;
   const VF scale = hn::Set(df, c);
@@ -233,10 +233,10 @@ void amx_scores(const RowBlock& block, const void* keys, int cols, float c, floa
     const auto* panel = static_cast<const uint32_t*>(keys) + int64_t{col0} * block.depth;
     for (int row = 0; row < block.rows; row += kPairRows) {
       const int rows = std::min(kPairRows, block.rows - row);
-      float* scores = to + int64_t{row} * kWeightStride + col0;
-      scores_of(block, row, rows, panel, kPanel, scores, kWeightStride);
+      float* scores = to + row * stride + col0;
+      scores_of(block, row, rows, panel, kPanel, scores, stride);
       for (int r = 0; r < rows; ++r) {
-        float* x = scores + int64_t{r} * kWeightStride;
+        float* x = scores + r * stride;
         for (int i = 0; i < kPanel; i += kLanes) hn::Store(hn::Mul(scale, hn::Load(df, x + i)), df, x + i);
       }
     }

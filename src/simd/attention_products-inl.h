@@ -334,7 +334,8 @@ void score_weights(const RowBlock& block, const void* keys, float c) {
 // ---- the general way: scores in memory
 
 template <class P>
-HWY_NOINLINE void score_plain(const RowBlock& block, int row, const typename P::Element* panel, float c, float* scores) {
+HWY_NOINLINE void score_plain(const RowBlock& block, int row, const typename P::Element* panel, float c, float* scores,
+                              int64_t stride) {
   const DF df;
   VF t[kRows][kVecs];
   clear(t);
@@ -344,16 +345,16 @@ HWY_NOINLINE void score_plain(const RowBlock& block, int row, const typename P::
   ROPEWALK_UNROLL
   for (int r = 0; r < kRows; ++r) {
     ROPEWALK_UNROLL
-    for (int v = 0; v < kVecs; ++v) hn::Store(hn::Mul(t[r][v], scale), df, scores + r * kWeightStride + v * kLanes);
+    for (int v = 0; v < kVecs; ++v) hn::Store(hn::Mul(t[r][v], scale), df, scores + r * stride + v * kLanes);
   }
 }
 
 template <class P>
-void scores(const RowBlock& block, const void* keys, int cols, float c, float* to) {
+void scores(const RowBlock& block, const void* keys, int cols, float c, float* to, int64_t stride) {
   for (int col0 = 0; col0 < cols; col0 += kPanel) {
     const auto* panel = static_cast<const typename P::Element*>(keys) + int64_t{col0} * block.depth;
     for (int row = 0; row < block.rows; row += kRows) {
-      score_plain<P>(block, row, panel, c, to + int64_t{row} * kWeightStride + col0);
+      score_plain<P>(block, row, panel, c, to + row * stride + col0, stride);
     }
   }
 }

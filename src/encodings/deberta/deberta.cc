@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/fail.h"
-#include "encodings/dot.h"
 #include "encodings/registry.h"
 
 namespace ropewalk {
@@ -35,40 +34,18 @@ int64_t row_of(const Form& form, int64_t d) {
   return std::clamp<int64_t>(std::clamp(x, -form.span, form.span) + form.span, 0, 2 * form.span - 1);
 }
 
-class Deberta : public ScoreTerm {
+class Deberta : public VectorTerm {
  public:
   Deberta(const Form& form, const EncodingContext& context, std::vector<float> kr, std::vector<float> qr)
       : form_(form), heads_(context.heads), dim_(context.head_dim), kr_(std::move(kr)), qr_(std::move(qr)) {}
   TermShape shape() const override { return {heads_, dim_}; }
-  void add(const ScoreTile& tile, float* scores, int64_t stride) const override { add_to(tile, scores, stride); }
-  void add(const ScoreTile& tile, double* scores, int64_t stride) const override { add_to(tile, scores, stride); }
-  bool needs_content() const override { return true; }
+  bool has(Side side) const override { return !(side == Side::kQuery ? kr_ : qr_).empty(); }
+  int64_t row(Side side, int64_t d) const override { return row_of(form_, side == Side::kKey && form_.paper ? -d : d); }
+  const float* vector(Side side, int head, int64_t row) const override {
+    return (side == Side::kQuery ? kr_ : qr_).data() + (row * heads_ + head) * dim_;
+  }
 
  private:
-  template <class T>
-  void add_to(const ScoreTile& tile, T* scores, int64_t stride) const {
-    for (size_t r = 0; r < tile.q_pos.size(); ++r) {
-      const float* q = tile.q + static_cast<int64_t>(r) * tile.q_stride;
-      int64_t last_row = -1;
-      T content_to_position = 0;
-      for (size_t c = 0; c < tile.k_pos.size(); ++c) {
-        const int64_t d = tile.q_pos[r] - tile.k_pos[c];
-        const int64_t row = row_of(form_, d);
-        if (!kr_.empty() && row != last_row) content_to_position = dot_as<T>(q, vector(kr_, row, tile.head), dim_);
-        last_row = row;
-        T sum = content_to_position;
-        if (!qr_.empty()) {
-          const float* k = tile.k + static_cast<int64_t>(c) * tile.k_stride;
-          sum += dot_as<T>(k, vector(qr_, form_.paper ? row_of(form_, -d) : row, tile.head), dim_);
-        }
-        scores[static_cast<int64_t>(r) * stride + static_cast<int64_t>(c)] += static_cast<T>(tile.scale) * sum;
-      }
-    }
-  }
-  const float* vector(const std::vector<float>& table, int64_t row, int head) const {
-    return table.data() + (row * heads_ + head) * dim_;
-  }
-
   Form form_;
   int heads_, dim_;
   std::vector<float> kr_, qr_;  // [2K][H][D], or empty

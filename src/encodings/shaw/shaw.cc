@@ -3,7 +3,6 @@
 #include <memory>
 #include <vector>
 
-#include "encodings/dot.h"
 #include "encodings/registry.h"
 #include "simd/ops.h"
 
@@ -49,49 +48,16 @@ class Table {
   bool per_head_, forward_;
 };
 
-class KeySide : public ScoreTerm {
+class KeySide : public VectorTerm {
  public:
   KeySide(Table table, bool query_side) : table_(std::move(table)), query_side_(query_side) {}
   TermShape shape() const override { return table_.shape(); }
-  void add(const ScoreTile& tile, float* scores, int64_t stride) const override { add_to(tile, scores, stride); }
-  void add(const ScoreTile& tile, double* scores, int64_t stride) const override { add_to(tile, scores, stride); }
-  bool needs_content() const override { return true; }
+  bool has(Side side) const override { return side == Side::kQuery || query_side_; }
+  int64_t row(Side, int64_t d) const override { return table_.index(d); }
+  const float* vector(Side, int head, int64_t row) const override { return table_.row(head, row); }
+  bool shared(Side) const override { return table_.shape().heads == 0; }
 
  private:
-  template <class T>
-  void add_to(const ScoreTile& tile, T* scores, int64_t stride) const {
-    const T scale = static_cast<T>(tile.scale);
-    const auto cols = static_cast<int64_t>(tile.k_pos.size());
-    const bool in_order = consecutive(tile.k_pos);
-    std::vector<T> products(static_cast<size_t>(table_.rows()));
-    std::vector<size_t> made(products.size(), 0);
-    for (size_t r = 0; r < tile.q_pos.size(); ++r) {
-      const float* q = tile.q + static_cast<int64_t>(r) * tile.q_stride;
-      T* row = scores + static_cast<int64_t>(r) * stride;
-      // The offsets of a row are few: each product with q is formed once, when its first key comes.
-      const auto product = [&](int64_t at) {
-        const auto i = static_cast<size_t>(at);
-        if (made[i] != r + 1) products[i] = scale * dot_as<T>(q, table_.row(tile.head, at), table_.dim());
-        made[i] = r + 1;
-        return products[i];
-      };
-      const Ramp ramp = in_order ? table_.ramp(tile.q_pos[r] - tile.k_pos[0], cols) : Ramp{0, cols};
-      if (ramp.first > 0) add_constant(product(table_.index(tile.q_pos[r] - tile.k_pos[0])), ramp.first, row);
-      for (int64_t c = ramp.first; c < ramp.last; ++c)
-        row[c] += product(table_.index(tile.q_pos[r] - tile.k_pos[static_cast<size_t>(c)]));
-      if (ramp.last < cols)
-        add_constant(product(table_.index(tile.q_pos[r] - tile.k_pos.back())), cols - ramp.last, row + ramp.last);
-      for (int64_t c = 0; query_side_ && c < cols; ++c) {
-        const float* a = table_.row(tile.head, table_.index(tile.q_pos[r] - tile.k_pos[static_cast<size_t>(c)]));
-        row[c] += scale * dot_as<T>(tile.k + c * tile.k_stride, a, table_.dim());
-      }
-    }
-  }
-  template <class T>
-  static void add_constant(T value, int64_t count, T* row) {
-    for (int64_t c = 0; c < count; ++c) row[c] += value;
-  }
-
   Table table_;
   bool query_side_;
 };

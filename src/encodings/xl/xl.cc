@@ -1,17 +1,22 @@
 // Transformer-XL's relative scores (Dai et al. 2019, arXiv:1901.02860, section 3.3):
 // s = [(q_m + u) . k_n + (q_m + v) . r_d] * scale, r_d = R_d W_r, R_d the sinusoid of d in halves.
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "base/fail.h"
+#include "base/parallel.h"
 #include "encodings/dot.h"
 #include "encodings/registry.h"
 #include "encodings/sinusoidal/sinusoid.h"
+#include "simd/ops.h"
 
 namespace ropewalk {
 namespace {
+
+constexpr int64_t kTogether = 8;  // distances whose vectors are formed with one reading of W_r
 
 // r_d of all heads for the distances [least, largest].
 struct Vectors {
@@ -19,96 +24,137 @@ struct Vectors {
   std::vector<float> values;  // [distances][H][D]
 };
 
-class TransformerXl : public ScoreTerm {
+class TransformerXl : public VectorTerm {
  public:
-  TransformerXl(const EncodingContext& context, double theta, std::vector<float> wr, std::vector<float> u, std::vector<float> v)
+  TransformerXl(const EncodingContext& context, double theta, const EncodingTables& tables)
       : heads_(context.heads),
         dim_(context.head_dim),
         width_(context.width),
         form_{SinusoidForm::Layout::kHalves, false, theta},
         frequencies_(sinusoid_frequencies(form_, width_)),
-        wr_(std::move(wr)),
-        u_(std::move(u)),
-        v_(std::move(v)) {}
+        wr_(tables["wr"].size()),
+        u_(tables["u"]),
+        v_(tables["v"]) {
+    const std::vector<float>& wr = tables["wr"];
+    const int64_t size = int64_t{heads_} * dim_;
+    for (int64_t c = 0; c < width_; ++c) {
+      for (int64_t i = 0; i < size; ++i) wr_[static_cast<size_t>(i * width_ + c)] = wr[static_cast<size_t>(c * size + i)];
+    }
+  }
 
-  // Each distance has its own vector, made once: d is looked up, never shifted, so both directions are right.
+  // Each distance has its own vector, made once: d is looked up, never shifted, so both directions are right. Other calls may
+  // still use what is there, so it is kept, and a larger range takes over.
   Result<void> prepare(int64_t least, int64_t largest) const override {
     const std::lock_guard lock(mutex_);
-    if (vectors_ != nullptr) {
-      if (vectors_->least <= least && largest <= vectors_->largest) return {};
-      // Another call may still use what is there: the range only grows.
-      least = std::min(least, vectors_->least);
-      largest = std::max(largest, vectors_->largest);
+    const Vectors* known = vectors_;
+    if (known != nullptr) {
+      if (known->least <= least && largest <= known->largest) return {};
+      least = std::min(least, known->least);
+      largest = std::max(largest, known->largest);
     }
     constexpr int64_t kMost = int64_t{1} << 28;  // 1 GB
-    const int64_t size = int64_t{heads_} * dim_;
-    if (largest - least >= kMost / size) {
-      return fail(ErrorCode::kTooLarge, "[xl] expected at most {} distances for {} heads of {}, but got {} to {}", kMost / size,
-                  heads_, dim_, least, largest);
+    const int64_t most = kMost / (int64_t{heads_} * dim_);
+    if (largest - least >= most) {
+      return fail(ErrorCode::kTooLarge, "[xl] expected at most {} distances for {} heads of {}, but got {} to {}", most, heads_,
+                  dim_, least, largest);
     }
-    auto made = std::make_shared<Vectors>();
+    // At least twice as many as before: all that is kept is at most twice what is used.
+    const int64_t twice = known == nullptr ? 0 : std::min(most, 2 * (known->largest - known->least + 1));
+    largest = std::max(largest, least + twice - 1);
+    auto made = std::make_unique<Vectors>();
     made->least = least;
     made->largest = largest;
-    std::vector<double> sinusoid_of(static_cast<size_t>(width_)), row(static_cast<size_t>(size));
     try {
-      made->values.reserve(static_cast<size_t>((largest - least + 1) * size));
+      made->values.resize(static_cast<size_t>((largest - least + 1) * heads_ * dim_));
     } catch (const std::bad_alloc&) {
       return fail(ErrorCode::kTooLarge, "[xl] no memory for the vectors of {} distances", largest - least + 1);
     }
-    for (int64_t d = least; d <= largest; ++d) {
-      sinusoid(form_, frequencies_, static_cast<double>(d), width_, sinusoid_of.data());
-      std::fill(row.begin(), row.end(), 0.0);
-      for (int64_t c = 0; c < width_; ++c) {
-        const double x = sinusoid_of[static_cast<size_t>(c)];
-        const float* w = wr_.data() + c * size;
-        for (int64_t i = 0; i < size; ++i) row[static_cast<size_t>(i)] += x * static_cast<double>(w[i]);
-      }
-      for (const double x : row) made->values.push_back(static_cast<float>(x));
-    }
-    vectors_ = std::move(made);
+    const int64_t count = largest - least + 1;
+    parallel_for({available_cores()}, (count + kTogether - 1) / kTogether, [&](int64_t item, int) {
+      fill(*made, least + item * kTogether, std::min(kTogether, count - item * kTogether));
+    });
+    vectors_ = made.get();
+    kept_.push_back(std::move(made));
     return {};
   }
 
   TermShape shape() const override { return {heads_, dim_}; }
-  void add(const ScoreTile& tile, float* scores, int64_t stride) const override { add_to(tile, scores, stride); }
-  void add(const ScoreTile& tile, double* scores, int64_t stride) const override { add_to(tile, scores, stride); }
-  bool needs_content() const override { return true; }
+  bool has(Side side) const override { return side == Side::kQuery; }
+  int64_t row(Side, int64_t d) const override { return d; }
+  const float* vector(Side, int head, int64_t row) const override {
+    const Vectors& vectors = *vectors_;
+    return vectors.values.data() + ((row - vectors.least) * heads_ + head) * dim_;
+  }
+  const float* query_bias(int head) const override { return v_.data() + int64_t{head} * dim_; }
+  const float* key_vector(int head) const override { return u_.data() + int64_t{head} * dim_; }
+
+ protected:
+  int heads() const { return heads_; }
+  int dim() const { return dim_; }
 
  private:
-  template <class T>
-  void add_to(const ScoreTile& tile, T* scores, int64_t stride) const {
-    const std::shared_ptr<const Vectors> vectors = prepared();
-    const size_t cols = tile.k_pos.size();
-    const float* u = u_.data() + int64_t{tile.head} * dim_;
-    const float* v = v_.data() + int64_t{tile.head} * dim_;
-    std::vector<T> content(cols);
-    for (size_t c = 0; c < cols; ++c) content[c] = dot_as<T>(u, tile.k + static_cast<int64_t>(c) * tile.k_stride, dim_);
-    std::vector<float> query(static_cast<size_t>(dim_));
-    for (size_t r = 0; r < tile.q_pos.size(); ++r) {
-      const float* q = tile.q + static_cast<int64_t>(r) * tile.q_stride;
-      for (int i = 0; i < dim_; ++i) query[static_cast<size_t>(i)] = q[i] + v[i];
-      for (size_t c = 0; c < cols; ++c) {
-        const int64_t d = tile.q_pos[r] - tile.k_pos[c];
-        const float* vector = vectors->values.data() + ((d - vectors->least) * heads_ + tile.head) * dim_;
-        scores[static_cast<int64_t>(r) * stride + static_cast<int64_t>(c)] +=
-            static_cast<T>(tile.scale) * (content[c] + dot_as<T>(query.data(), vector, dim_));
-      }
+  void fill(Vectors& vectors, int64_t first, int64_t count) const {
+    std::vector<double> exact(static_cast<size_t>(width_));
+    std::vector<float> sinusoids(static_cast<size_t>(count * width_));
+    for (int64_t i = 0; i < count; ++i) {
+      sinusoid(form_, frequencies_, static_cast<double>(first + i), width_, exact.data());
+      std::transform(exact.begin(), exact.end(), sinusoids.begin() + i * width_, [](double x) { return static_cast<float>(x); });
     }
-  }
-  std::shared_ptr<const Vectors> prepared() const {
-    const std::lock_guard lock(mutex_);
-    return vectors_;
+    const int64_t size = int64_t{heads_} * dim_;
+    float* to = vectors.values.data() + (first - vectors.least) * size;
+    for (int64_t i = 0; i < size; ++i) ops::dot_columns(wr_.data() + i * width_, sinusoids.data(), count, width_, to + i, size);
   }
 
   int heads_, dim_;
   int64_t width_;
   SinusoidForm form_;
   std::vector<double> frequencies_;
-  std::vector<float> wr_;     // [C][H][D]
+  std::vector<float> wr_;     // [H][D][C]
   std::vector<float> u_, v_;  // [H][D]
   mutable std::mutex mutex_;
-  mutable std::shared_ptr<const Vectors> vectors_;
+  mutable std::vector<std::unique_ptr<const Vectors>> kept_;
+  mutable std::atomic<const Vectors*> vectors_ = nullptr;  // the last of kept_
 };
+
+// XLNet's segments: a vector for pairs of one segment and one for pairs of two.
+class XlNet : public TransformerXl {
+ public:
+  XlNet(const EncodingContext& context, double theta, const EncodingTables& tables)
+      : TransformerXl(context, theta, tables), bias_(tables["s"]), segments_(tables["segment"]) {}
+  bool has_rest() const override { return true; }
+  void add_rest(const ScoreTile& tile, float* scores, int64_t stride) const override { add_segments(tile, scores, stride); }
+  void add_rest(const ScoreTile& tile, double* scores, int64_t stride) const override { add_segments(tile, scores, stride); }
+
+ private:
+  template <class T>
+  void add_segments(const ScoreTile& tile, T* scores, int64_t stride) const {
+    if (tile.q_type.empty()) return;
+    const int64_t at = int64_t{tile.head} * dim();
+    std::vector<float> query(static_cast<size_t>(dim()));
+    for (size_t r = 0; r < tile.q_pos.size(); ++r) {
+      const float* q = tile.q + static_cast<int64_t>(r) * tile.q_stride;
+      for (int i = 0; i < dim(); ++i) query[static_cast<size_t>(i)] = q[i] + bias_[static_cast<size_t>(at + i)];
+      const T scale = static_cast<T>(tile.scale);
+      const T same = scale * dot_as<T>(query.data(), segments_.data() + at, dim());
+      const T other = scale * dot_as<T>(query.data(), segments_.data() + int64_t{heads()} * dim() + at, dim());
+      T* row = scores + static_cast<int64_t>(r) * stride;
+      for (size_t c = 0; c < tile.k_type.size(); ++c) row[c] += tile.k_type[c] == tile.q_type[r] ? same : other;
+    }
+  }
+
+  std::vector<float> bias_;      // [H][D]
+  std::vector<float> segments_;  // [2][H][D]
+};
+
+std::vector<EncodingWeight> shapes(const EncodingArguments&, const EncodingContext& context) {
+  return {{"wr", {context.width, context.heads, context.head_dim}, {}},
+          {"u", {context.heads, context.head_dim}, {}},
+          {"v", {context.heads, context.head_dim}, {}}};
+}
+
+double initial(const std::string& table, double normal) { return (table == "wr" ? 0.1 : 0.3) * normal; }
+
+const EncodingParameter kTheta = {"theta", "base of the sinusoids", 10000, 1, 1e12, false};
 
 }  // namespace
 
@@ -121,22 +167,49 @@ const EncodingEntry& encoding_xl() {
                .summary =
                    "The expansion of the sinusoidal encoding's product with the positions made relative: a vector for every "
                    "distance, made from sinusoids by a learned map, and two learned vectors in place of the query's position.",
-               .used_by = "Transformer-XL, XLNet (without its segment term)",
+               .used_by = "Transformer-XL",
                .source = "Dai et al. 2019, arXiv:1901.02860, section 3.3",
                .cost = "a second product of queries with as many vectors as keys, and a table of distances",
-               .parameters = {{"theta", "base of the sinusoids", 10000, 1, 1e12, false}},
+               .parameters = {kTheta},
                .points = {.score = true},
                .shift_invariant = true},
-      .shapes = [](const EncodingArguments&, const EncodingContext& context) -> std::vector<EncodingWeight> {
-        return {{"wr", {context.width, context.heads, context.head_dim}, {}},
-                {"u", {context.heads, context.head_dim}, {}},
-                {"v", {context.heads, context.head_dim}, {}}};
-      },
-      .initial = [](const std::string& table, double normal) { return (table == "wr" ? 0.1 : 0.3) * normal; },
+      .shapes = shapes,
+      .initial = initial,
       .make = [](const EncodingArguments& arguments, const EncodingContext& context,
                  const EncodingTables& tables) -> Result<PositionEncoding> {
         PositionEncoding encoding;
-        encoding.score = std::make_shared<TransformerXl>(context, arguments["theta"], tables["wr"], tables["u"], tables["v"]);
+        encoding.score = std::make_shared<TransformerXl>(context, arguments["theta"], tables);
+        return encoding;
+      }};
+  return entry;
+}
+
+const EncodingEntry& encoding_xlnet() {
+  static const EncodingEntry entry = {
+      .info = {.name = "xlnet",
+               .title = "XLNet's relative scores",
+               .family = "content",
+               .formula = "s = [(q_m + u) . k_n + (q_m + v) . r_d + (q_m + s) . seg[same or not]] * scale",
+               .summary =
+                   "Transformer-XL's scores in both directions, and a term for whether two tokens belong to one segment "
+                   "(their types; without types it is left out).",
+               .used_by = "XLNet",
+               .source = "Yang et al. 2019, arXiv:1906.08237, section 2.5",
+               .cost = "as xl, and two products a query",
+               .parameters = {kTheta},
+               .points = {.score = true},
+               .shift_invariant = true},
+      .shapes = [](const EncodingArguments& arguments, const EncodingContext& context) -> std::vector<EncodingWeight> {
+        std::vector<EncodingWeight> list = shapes(arguments, context);
+        list.push_back({"s", {context.heads, context.head_dim}, {}});
+        list.push_back({"segment", {2, context.heads, context.head_dim}, {}});
+        return list;
+      },
+      .initial = initial,
+      .make = [](const EncodingArguments& arguments, const EncodingContext& context,
+                 const EncodingTables& tables) -> Result<PositionEncoding> {
+        PositionEncoding encoding;
+        encoding.score = std::make_shared<XlNet>(context, arguments["theta"], tables);
         return encoding;
       }};
   return entry;
