@@ -20,7 +20,8 @@ std::string format_case(const nlohmann::json& setup) {
 std::vector<std::string> cells(const BenchRow& row) {
   const std::string answer = fmt::format("{}, {:.1e}", row.checked ? "right" : "WRONG", row.error);
   return {row.name,
-          format_case(row.setup) + (row.cost > 0 ? fmt::format("  {:.2f}x plain", row.cost) : ""),
+          format_case(row.setup) + (row.cost > 0 ? fmt::format("  {:.2f}x plain", row.cost) : "") +
+              (row.memory > 0 ? fmt::format("  {} MB", row.memory / 1000000) : ""),
           fmt::format("{:.3f}", row.median_ms),
           fmt::format("{}", row.runs),
           row.tokens_per_second > 0 ? short_number(row.tokens_per_second) : "-",

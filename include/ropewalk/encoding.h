@@ -50,6 +50,7 @@ struct TermShape {
 };
 
 class DistanceTerm;
+class PairTerm;
 class VectorTerm;
 
 // Point 3. One virtual call a tile, so attention keeps O(T) memory with every encoding. Thread-safe.
@@ -62,6 +63,8 @@ class ROPEWALK_API ScoreTerm {
   virtual Result<void> prepare(int64_t least, int64_t largest) const;
   // The term itself where it depends on the head and on d = m - n alone; else null.
   virtual const DistanceTerm* by_distance() const { return nullptr; }
+  // ... where it depends on the head and both positions alone; else null.
+  virtual const PairTerm* by_pairs() const { return nullptr; }
   // ... where it is products with vectors of the distance; else null.
   virtual const VectorTerm* by_vectors() const { return nullptr; }
   // scores[r * stride + c] += term, in the units of scaled scores (after scale and soft cap, before the softmax). What stands
@@ -81,6 +84,17 @@ class ROPEWALK_API DistanceTerm : public ScoreTerm {
   // out[i] = b_head(first + i). -infinity hides a pair; NaN makes the row of a query that sees it NaN.
   virtual void fill(int head, int heads, int64_t first, std::span<double> out) const = 0;
   const DistanceTerm* by_distance() const final { return this; }
+  void add(const ScoreTile& tile, float* scores, int64_t stride) const final;
+  void add(const ScoreTile& tile, double* scores, int64_t stride) const final;
+};
+
+// A score term of the head and both positions: b_h(m, n). Attention asks for a row of consecutive keys at a time.
+class ROPEWALK_API PairTerm : public ScoreTerm {
+ public:
+  // out[i] = b_head(m, n + i); what -infinity and NaN do: as above.
+  virtual void fill(int head, int heads, int64_t m, int64_t n, std::span<double> out) const = 0;
+  virtual void fill(int head, int heads, int64_t m, int64_t n, std::span<float> out) const;
+  const PairTerm* by_pairs() const final { return this; }
   void add(const ScoreTile& tile, float* scores, int64_t stride) const final;
   void add(const ScoreTile& tile, double* scores, int64_t stride) const final;
 };

@@ -59,8 +59,10 @@ class Attention {
       ROPEWALK_CHECK_OK(bias_.make(in_, shape_, distances, threads_));
       if (!bias_.empty()) plan_.bias = &bias_;
       if (!plan_.packs_itself) {  // a few queries do not pay for packing a table
+        // (q + u) . k: where q meets k as it is, u costs nothing.
+        const bool folds = in_.rotary == nullptr && in_.pairs == nullptr && options_.softcap == 0;
         const double multiplier = in_.rotary != nullptr ? in_.rotary->softmax_multiplier : 1.0;
-        ROPEWALK_CHECK_OK(vectors_.make(in_, shape_, *plan_.kernels, distances, shape_.scale * multiplier, threads_));
+        ROPEWALK_CHECK_OK(vectors_.make(in_, shape_, *plan_.kernels, distances, shape_.scale * multiplier, folds, threads_));
         if (!vectors_.empty()) plan_.vectors = &vectors_;
       }
     }

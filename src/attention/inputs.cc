@@ -183,10 +183,6 @@ PosRange distances_of(const AttentionInputs& inputs, const AttentionOptions& opt
   const auto [q_low, q_high] = std::minmax_element(inputs.q_pos.begin(), inputs.q_pos.end());
   const auto [k_low, k_high] = std::minmax_element(inputs.k_pos.begin(), inputs.k_pos.end());
   PosRange range = {*q_low - *k_high, *q_high - *k_low};
-  const auto counts_up = [](std::span<const int64_t> positions) {
-    return std::adjacent_find(positions.begin(), positions.end(), [](int64_t a, int64_t b) { return b != a + 1; }) ==
-           positions.end();
-  };
   if (!options.causal || !counts_up(inputs.q_pos) || !counts_up(inputs.k_pos)) return range;
   // Hidden pairs of a block and a tile that see anything of each other are not further out than this.
   constexpr int64_t kMargin = int64_t{4} * kKeyTile;
@@ -195,6 +191,11 @@ PosRange distances_of(const AttentionInputs& inputs, const AttentionOptions& opt
     range.last = std::min(range.last, options.reach.window + kMargin);
   range.last = std::max(range.first, range.last);
   return range;
+}
+
+bool counts_up(std::span<const int64_t> positions) {
+  return std::adjacent_find(positions.begin(), positions.end(), [](int64_t a, int64_t b) { return b != a + 1; }) ==
+         positions.end();
 }
 
 std::vector<uint8_t> consecutive_tiles(std::span<const int64_t> k_pos) {

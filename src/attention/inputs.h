@@ -29,6 +29,9 @@ Result<AttentionShape> check_attention(std::string_view who, const AttentionInpu
 // order and window; 0 and 0 when there are none.
 PosRange distances_of(const AttentionInputs& inputs, const AttentionOptions& options);
 
+// Each position is the one before it plus 1.
+bool counts_up(std::span<const int64_t> positions);
+
 // [tiles] 1: the keys of the tile stand at consecutive positions.
 std::vector<uint8_t> consecutive_tiles(std::span<const int64_t> k_pos);
 

@@ -169,9 +169,7 @@ bool VectorRows::take(int64_t tile, const float** bias) {
   const VectorSide& key = tables_->key();
   first_key_ = in_->k_pos[static_cast<size_t>(tile * kKeyTile)];
   cols_ = std::min<int64_t>(kKeyTile, static_cast<int64_t>(in_->k_pos.size()) - tile * kKeyTile);
-  for (int64_t i = begin_ + 1; i < end_; ++i) {
-    if (in_->q_pos[static_cast<size_t>(i)] != in_->q_pos[static_cast<size_t>(i - 1)] + 1) return false;
-  }
+  if (!counts_up(in_->q_pos.subspan(static_cast<size_t>(begin_), static_cast<size_t>(end_ - begin_)))) return false;
   const int64_t low = first_e(end_ - 1), high = first_e(begin_) + kKeyTile;  // e of all pairs
   if (low < 0 || high > tables_->distances() + int64_t{4} * kKeyTile) return false;
 

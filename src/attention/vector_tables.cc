@@ -15,7 +15,7 @@ constexpr int64_t kPad = int64_t{4} * kKeyTile;  // what a tile may look up beyo
 }  // namespace
 
 Result<void> VectorTables::make(const AttentionInputs& inputs, const AttentionShape& shape, const AttentionKernels& kernels,
-                                PosRange distances, double scale, const Threads& threads) {
+                                PosRange distances, double scale, bool fold_key_vector, const Threads& threads) {
   const VectorTerm* term = inputs.score == nullptr ? nullptr : inputs.score->by_vectors();
   if (term == nullptr || inputs.q_pos.empty() || inputs.k_pos.empty()) return {};
   if (distances.last - distances.first >= 4 * (shape.queries + shape.keys)) return {};
@@ -24,6 +24,9 @@ Result<void> VectorTables::make(const AttentionInputs& inputs, const AttentionSh
   keys_ = shape.keys;
   scale_log2_ = static_cast<float>(scale * kLog2e);
   consecutive_ = consecutive_tiles(inputs.k_pos);
+  // No tile may be left to be done pair by pair, where u would be added again.
+  folds_ = fold_key_vector && term->key_vector(0) != nullptr && counts_up(inputs.q_pos) &&
+           std::all_of(consecutive_.begin(), consecutive_.end(), [](uint8_t yes) { return yes != 0; });
   ROPEWALK_CHECK_OK(make_side(VectorTerm::Side::kQuery, shape, kernels, threads, query_));
   ROPEWALK_CHECK_OK(make_side(VectorTerm::Side::kKey, shape, kernels, threads, key_));
   if (key_.by_distance) {  // a product of every key with every distance of a block: no cheaper than tile by tile
@@ -78,7 +81,7 @@ Result<void> VectorTables::make_side(VectorTerm::Side which, const AttentionShap
 
 Result<void> VectorTables::make_products(const AttentionInputs& inputs, const AttentionShape& shape,
                                          const AttentionKernels& kernels, const Threads& threads) {
-  const bool of_all = term_->key_vector(0) != nullptr;
+  const bool of_all = term_->key_vector(0) != nullptr && !folds_;
   if (!of_all && !key_.present) return {};
   if (of_all) {
     ROPEWALK_TRY(products_, AlignedBuffer<float>::make(shape.heads * keys_));

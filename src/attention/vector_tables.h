@@ -30,10 +30,12 @@ class VectorTables {
  public:
   // Leaves it empty, so that the term is added tile by tile, where there is no such term or the distances spread too far for
   // their number. scale: what the products are multiplied by. Errors: kTooLarge.
+  // fold_key_vector: u joins the query of the content product and not the biases.
   Result<void> make(const AttentionInputs& inputs, const AttentionShape& shape, const AttentionKernels& kernels,
-                    PosRange distances, double scale, const Threads& threads);
+                    PosRange distances, double scale, bool fold_key_vector, const Threads& threads);
 
   bool empty() const { return term_ == nullptr; }
+  bool folds_key_vector() const { return folds_; }
   const VectorTerm& term() const { return *term_; }
   bool consecutive(int64_t tile) const { return consecutive_[static_cast<size_t>(tile)] != 0; }
   int64_t largest() const { return distances_.last; }
@@ -57,6 +59,7 @@ class VectorTables {
   const VectorTerm* term_ = nullptr;
   PosRange distances_;
   float scale_log2_ = 0;
+  bool folds_ = false;
   int64_t keys_ = 0;
   std::vector<uint8_t> consecutive_;
   VectorSide query_, key_;

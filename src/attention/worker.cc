@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/fail.h"
+#include "simd/ops.h"
 
 namespace ropewalk {
 namespace {
@@ -37,6 +38,7 @@ Result<AttentionWorker> AttentionWorker::make(const AttentionPlan& plan) {
   const bool content = plan.inputs->score != nullptr && plan.inputs->score->needs_content();
   const int sides = plan.inputs->pairs != nullptr ? PairMap::Choice::kMost : 1;
   const int64_t state = plan.inputs->score != nullptr ? plan.inputs->score->row_state() : 0;
+  const bool pairs = plan.inputs->score != nullptr && plan.inputs->score->by_pairs() != nullptr;
   const int64_t dim = round_up(shape.dim, 16);
   const int64_t out_dim = packed_dim(kernels, shape.value_dim);
 
@@ -57,6 +59,7 @@ Result<AttentionWorker> AttentionWorker::make(const AttentionPlan& plan) {
     worker.rows_.maximum = take(rows);
     worker.rows_.sums = take(rows * kMaxLanes);
     worker.raw_queries_ = take(terms ? rows * shape.dim : 0);
+    worker.folded_ = take(plan.vectors != nullptr && plan.vectors->folds_key_vector() ? rows * shape.dim : 0);
     worker.raw_keys_ = take(content ? int64_t{kKeyTile} * shape.dim : 0);
     worker.decay_ = take(2 * std::min<int64_t>(plan.block, kKeyTile) * plan.sides->decayed_planes());
     worker.state_ = reinterpret_cast<double*>(take(2 * rows * state));
@@ -65,7 +68,8 @@ Result<AttentionWorker> AttentionWorker::make(const AttentionPlan& plan) {
       for (int s = 0; s < sides; ++s) worker.key_slots_[s] = take(packed_key_tile(kernels, shape.dim));
       worker.value_slot_ = take(packed_value_tile(kernels, shape.value_dim));
     }
-    worker.bias_ = reinterpret_cast<const float**>(take(plan.bias == nullptr && plan.vectors == nullptr ? 0 : 2 * rows));  // pointers: 8 bytes
+    worker.bias_ = reinterpret_cast<const float**>(take(plan.inputs->score == nullptr ? 0 : 2 * rows));
+    worker.pair_rows_ = take(pairs ? rows * kWeightStride : 0);  // pointers: 8 bytes
     worker.first_ = reinterpret_cast<int32_t*>(take(rows));
     worker.last_ = reinterpret_cast<int32_t*>(take(rows));
     worker.query_first_ = reinterpret_cast<int32_t*>(take(plan.block));
@@ -114,7 +118,13 @@ void AttentionWorker::start(int head, int64_t begin, int64_t end) {
       plan_->kernels->to_f32(source, raw_queries_ + i * shape.group * shape.dim, shape.dim);
     }
   }
-  if (vectors_) vectors_->start(head, begin, end, raw_queries_);
+  if (!vectors_) return;
+  vectors_->start(head, begin, end, raw_queries_);
+  if (!plan_->vectors->folds_key_vector()) return;
+  for (int64_t row = 0; row < (end - begin) * shape.group; ++row) {
+    const float* u = plan_->vectors->term().key_vector(head * shape.group + static_cast<int>(row % shape.group));
+    for (int i = 0; i < shape.dim; ++i) folded_[row * shape.dim + i] = raw_queries_[row * shape.dim + i] + u[i];
+  }
 }
 
 // The rows of the block under a side, packed when first asked for. As many sides are kept as a tile may need. With decay they
@@ -135,7 +145,11 @@ const void* AttentionWorker::queries(uint64_t side_key, int64_t tile) {
   for (int h = 0; h < shape.group; ++h) {
     for (int64_t i = begin_; i < end_;) {
       const int64_t count = side.schedule == nullptr ? end_ - i : std::min(end_ - i, Sides::queries_left_in_table(side, i));
-      const RowSource source = rows_of(plan_->inputs->q, head_ * shape.group + h, i, count);
+      const bool folded = plan_->vectors != nullptr && plan_->vectors->folds_key_vector();
+      const RowSource source =
+          folded ? RowSource{folded_ + ((i - begin_) * shape.group + h) * shape.dim, DType::kF32,
+                             int64_t{shape.group} * shape.dim, static_cast<int>(count), shape.dim}
+                 : rows_of(plan_->inputs->q, head_ * shape.group + h, i, count);
       const float* factor = side.schedule == nullptr ? nullptr : side.query_factor.data() + (i - side.query_begin);
       uint8_t bad[kKeyTile] = {};
       const int64_t row = (i - begin_) * shape.group + h;
@@ -225,6 +239,7 @@ bool AttentionWorker::set_row_biases(int64_t tile) {
     for (auto row = static_cast<int>(end_ - begin_) * plan_->shape.group; row < rows_.rows; ++row) bias_[row] = bias_[row - 1];
     return true;
   }
+  if (in.score->by_pairs() != nullptr) return fill_pair_rows(*in.score->by_pairs(), tile);
   if (plan_->bias == nullptr || !plan_->bias->consecutive(tile)) return false;
   const int group = plan_->shape.group;
   const int64_t first_key = in.k_pos[static_cast<size_t>(tile * kKeyTile)];
@@ -236,6 +251,26 @@ bool AttentionWorker::set_row_biases(int64_t tile) {
   }
   for (; row < rows_.rows; ++row) bias_[row] = bias_[row - 1];
   return true;
+}
+
+bool AttentionWorker::fill_pair_rows(const PairTerm& term, int64_t tile) {
+  const AttentionInputs& in = *plan_->inputs;
+  const auto cols = static_cast<size_t>(plan_->visibility->tile_keys(tile));
+  const auto keys = in.k_pos.subspan(static_cast<size_t>(tile * kKeyTile), cols);
+  if (keys.back() - keys.front() != static_cast<int64_t>(cols) - 1 || !plan_->visibility->tile_range(tile).sorted) return false;
+  const int group = plan_->shape.group;
+  int row = 0;
+  bool plain = true;  // what kernels cannot take is added pair by pair
+  for (int64_t i = begin_; i < end_; ++i) {
+    for (int h = 0; h < group; ++h, ++row) {
+      const std::span<float> to(pair_rows_ + int64_t{row} * kWeightStride, cols);
+      term.fill(head_ * group + h, plan_->shape.heads, in.q_pos[static_cast<size_t>(i)], keys.front(), to);
+      plain &= ops::scale_finite(static_cast<float>(kLog2e), static_cast<int64_t>(cols), to.data());
+      bias_[row] = to.data();
+    }
+  }
+  for (; row < rows_.rows; ++row) bias_[row] = bias_[row - 1];
+  return plain;
 }
 
 // ... into scores in natural units.

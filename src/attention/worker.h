@@ -63,6 +63,7 @@ class AttentionWorker {
   void collect_bad(int64_t tile, Visibility::Kind kind);
   void set_row_ranges();
   bool set_row_biases(int64_t tile);
+  bool fill_pair_rows(const PairTerm& term, int64_t tile);
   void add_biases(int cols);
   void select_sides(int64_t tile, const PairMap::Choice& choice, int cols);
   const void* queries(uint64_t side, int64_t tile);
@@ -81,6 +82,7 @@ class AttentionWorker {
   float* query_slots_[PairMap::Choice::kMost] = {};
   float* scores_[PairMap::Choice::kMost] = {};
   float* raw_queries_ = nullptr;  // [rows][D], for terms
+  float* folded_ = nullptr;       // [rows][D]: raw queries with the vector that a VectorTerm adds for every key
   float* raw_keys_ = nullptr;     // [kKeyTile][D]
   float* decay_ = nullptr;        // [2][kKeyTile][planes]: cos and sin of queries with their decay
   double* state_ = nullptr;       // [rows][row_state()]
@@ -88,6 +90,7 @@ class AttentionWorker {
   float* key_slots_[PairMap::Choice::kMost] = {};  // packs_itself
   float* value_slot_ = nullptr;
   const float** bias_ = nullptr;  // [rows]
+  float* pair_rows_ = nullptr;    // [rows][kWeightStride], where the score term gives biases by both positions
   int32_t* first_ = nullptr;      // [rows]
   int32_t* last_ = nullptr;
   int32_t* query_first_ = nullptr;  // [queries]

@@ -1,5 +1,8 @@
 #include "base/machine.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <sys/resource.h>
 #include <sys/utsname.h>
 
@@ -79,6 +82,16 @@ int64_t memory_available() {
   const Group group = memory_group();
   const int64_t left = group.limit == kUnlimited ? kUnlimited : std::max<int64_t>(0, group.limit - group.used);
   return std::min(meminfo_bytes("MemAvailable"), left);
+}
+
+int64_t restart_peak_resident() {
+#ifdef __GLIBC__
+  malloc_trim(0);  // what was freed does not count
+#endif
+  std::ofstream reset("/proc/self/clear_refs");
+  if (!(reset << 5 << std::flush)) return -1;
+  const std::string resident = proc_field("/proc/self/status", "VmRSS");  // "1234 kB"
+  return resident.empty() ? -1 : std::strtoll(resident.c_str(), nullptr, 10) * 1024;
 }
 
 int64_t peak_resident_bytes() {

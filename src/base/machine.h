@@ -14,5 +14,8 @@ int64_t memory_total();
 int64_t memory_available();
 // The highest resident size of this process so far, in bytes.
 int64_t peak_resident_bytes();
+// From now on counts the highest resident size anew, and returns the present one: what a piece of work takes is
+// peak_resident_bytes() after it, less this. -1 where the system cannot.
+int64_t restart_peak_resident();
 
 }  // namespace ropewalk

@@ -10,26 +10,38 @@
 namespace ropewalk {
 namespace {
 
-// A row of a tile whose keys are consecutive, as nearly all are, takes one call; any other row one for each key.
-template <class T>
-void add_by_distance(const DistanceTerm& term, const ScoreTile& tile, T* scores, int64_t stride) {
+bool consecutive(std::span<const int64_t> positions) {
+  return std::adjacent_find(positions.begin(), positions.end(), [](int64_t a, int64_t b) { return b != a + 1; }) ==
+         positions.end();
+}
+
+// A row of a tile whose keys are consecutive, as nearly all are, takes one call of row(query, first key, out); any other row one
+// for each key.
+template <class T, class Row>
+void add_rows(const ScoreTile& tile, T* scores, int64_t stride, const Row& row_of) {
   const size_t cols = tile.k_pos.size();
-  if (cols == 0) return;
-  bool consecutive = true;
-  for (size_t c = 1; c < cols; ++c) consecutive = consecutive && tile.k_pos[c] == tile.k_pos[c - 1] + 1;
+  const bool at_once = consecutive(tile.k_pos);
   std::vector<double> biases(cols);
   for (size_t r = 0; r < tile.q_pos.size(); ++r) {
     T* row = scores + static_cast<int64_t>(r) * stride;
-    if (consecutive) {
-      term.fill(tile.head, tile.heads, tile.q_pos[r] - tile.k_pos[cols - 1], biases);
-      std::reverse(biases.begin(), biases.end());
-    } else {
-      for (size_t c = 0; c < cols; ++c) {
-        term.fill(tile.head, tile.heads, tile.q_pos[r] - tile.k_pos[c], std::span(biases).subspan(c, 1));
-      }
-    }
+    for (size_t c = 0; c < cols; c += at_once ? cols : 1)
+      row_of(tile.q_pos[r], tile.k_pos[c], std::span(biases).subspan(c, at_once ? cols : 1));
     for (size_t c = 0; c < cols; ++c) row[c] += static_cast<T>(biases[c]);
   }
+}
+
+template <class T>
+void add_by_distance(const DistanceTerm& term, const ScoreTile& tile, T* scores, int64_t stride) {
+  add_rows(tile, scores, stride, [&](int64_t m, int64_t n, std::span<double> out) {
+    term.fill(tile.head, tile.heads, m - n - static_cast<int64_t>(out.size()) + 1, out);
+    std::reverse(out.begin(), out.end());
+  });
+}
+
+template <class T>
+void add_by_pairs(const PairTerm& term, const ScoreTile& tile, T* scores, int64_t stride) {
+  add_rows(tile, scores, stride,
+           [&](int64_t m, int64_t n, std::span<double> out) { term.fill(tile.head, tile.heads, m, n, out); });
 }
 
 // Hidden pairs are passed over: their distance may be one that was not prepared.
@@ -82,6 +94,14 @@ void DistanceTerm::add(const ScoreTile& tile, float* scores, int64_t stride) con
 void DistanceTerm::add(const ScoreTile& tile, double* scores, int64_t stride) const {
   add_by_distance(*this, tile, scores, stride);
 }
+
+void PairTerm::fill(int head, int heads, int64_t m, int64_t n, std::span<float> out) const {
+  std::vector<double> exact(out.size());
+  fill(head, heads, m, n, std::span(exact));
+  std::transform(exact.begin(), exact.end(), out.begin(), [](double x) { return static_cast<float>(x); });
+}
+void PairTerm::add(const ScoreTile& tile, float* scores, int64_t stride) const { add_by_pairs(*this, tile, scores, stride); }
+void PairTerm::add(const ScoreTile& tile, double* scores, int64_t stride) const { add_by_pairs(*this, tile, scores, stride); }
 
 void VectorTerm::add(const ScoreTile& tile, float* scores, int64_t stride) const {
   add_by_vectors(*this, tile, shape().dim, scores, stride);

@@ -180,7 +180,7 @@ HWY_INLINE void scores_of(const RowBlock& block, int row, int rows, const uint32
 }
 
 template <int kV, bool kMasked, bool kBias>
-HWY_NOINLINE void weigh_tiles(const float* scores, const RowBlock& block, int row, int rows, int col0, int from, float c) {
+HWY_NOINLINE void weigh_tiles(const float* scores, const RowBlock& block, int row, int rows, int col0, int end, float c) {
   constexpr int kR = 4;
   for (int r = 0; r < rows; r += kR) {
     VF t[kR][kV];
@@ -189,7 +189,7 @@ HWY_NOINLINE void weigh_tiles(const float* scores, const RowBlock& block, int ro
       ROPEWALK_UNROLL
       for (int v = 0; v < kV; ++v) t[i][v] = hn::Load(DF(), scores + (r + i) * kPanel + v * kLanes);
     }
-    weigh<AmxProduct, kR, kV, kMasked, kBias>(t, block, row + r, col0, from, c);
+    weigh<AmxProduct, kR, kV, kMasked, kBias>(t, block, row + r, col0, end, c);
   }
 }
 
@@ -198,23 +198,23 @@ void score_tiles(const RowBlock& block, const void* keys, float c) {
   HWY_ALIGN float scores[kPairRows * kPanel];
   const auto* panels = static_cast<const uint32_t*>(keys);
   const TileRange all = range_of(block, 0, block.rows);
-  for (int col0 = all.first / kPanel * kPanel; col0 < all.last; col0 += kPanel) {
+  for (int col0 = (all.last - 1) / kPanel * kPanel; col0 + kPanel > all.first; col0 -= kPanel) {
     const uint32_t* panel = panels + int64_t{col0} * block.depth;
     for (int row = 0; row < block.rows; row += kPairRows) {
       const int rows = std::min(kPairRows, block.rows - row);
       const TileRange range = range_of(block, row, rows);
       if (range.last <= col0 || range.first >= col0 + kPanel) continue;
-      const int from = range.first / kPanel * kPanel;
+      const int end = (range.last + kPanel - 1) / kPanel * kPanel;
       // Two vectors at a time: the second product takes 32 columns of weights, so those that nobody sees become 0.
       const bool half = range.last <= col0 + 2 * kLanes;
       scores_of(block, row, rows, panel, half ? kPanel / 2 : kPanel, scores, kPanel);
       const bool inside = range.inner_first <= col0 && range.inner_last >= col0 + (half ? kPanel / 2 : kPanel);
       if (half) {
-        inside ? weigh_tiles<2, false, kBias>(scores, block, row, rows, col0, from, c)
-               : weigh_tiles<2, true, kBias>(scores, block, row, rows, col0, from, c);
+        inside ? weigh_tiles<2, false, kBias>(scores, block, row, rows, col0, end, c)
+               : weigh_tiles<2, true, kBias>(scores, block, row, rows, col0, end, c);
       } else {
-        inside ? weigh_tiles<4, false, kBias>(scores, block, row, rows, col0, from, c)
-               : weigh_tiles<4, true, kBias>(scores, block, row, rows, col0, from, c);
+        inside ? weigh_tiles<4, false, kBias>(scores, block, row, rows, col0, end, c)
+               : weigh_tiles<4, true, kBias>(scores, block, row, rows, col0, end, c);
       }
     }
   }

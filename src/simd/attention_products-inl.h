@@ -229,10 +229,10 @@ HWY_INLINE TileRange range_of(const RowBlock& block, int row, int rows = kRows) 
   return range;
 }
 
-// q.k of kR rows and kV vectors of columns from col0, as sums: scaled, hidden where a row does not see them, and turned into
+// q.k of kR rows and kV vectors of columns from col0, as sums (the columns behind them, up to `end`, are done): scaled, hidden where a row does not see them, and turned into
 // weights.
 template <class P, int kR, int kV, bool kMasked, bool kBias>
-HWY_INLINE void weigh(VF (&t)[kR][kV], const RowBlock& block, int row, int col0, int from, float c) {
+HWY_INLINE void weigh(VF (&t)[kR][kV], const RowBlock& block, int row, int col0, int end, float c) {
   const DF df;
   const DI di;
   const VF scale = hn::Set(df, c);
@@ -265,7 +265,7 @@ HWY_INLINE void weigh(VF (&t)[kR][kV], const RowBlock& block, int row, int col0,
       ROPEWALK_UNROLL
       for (int v = 0; v < kV; ++v) hn::Store(t[r][v], df, spilled + (r * kV + v) * kLanes);
     }
-    raise_rows<P>(block, row, kR, spilled, kV * kLanes, from, col0);
+    raise_rows<P>(block, row, kR, spilled, kV * kLanes, col0 + kV * kLanes, end);
   }
   auto* weights = static_cast<typename P::Element*>(block.weights) + int64_t{row} * kWeightStride + col0 / P::kPair;
   ROPEWALK_UNROLL
@@ -280,23 +280,23 @@ HWY_INLINE void weigh(VF (&t)[kR][kV], const RowBlock& block, int row, int col0,
 
 // kRows rows x kV vectors of columns from col0: scores, and at once their weights.
 template <class P, int kV, bool kMasked, bool kBias>
-HWY_NOINLINE void score_tile(const RowBlock& block, int row, const typename P::Element* panel, int col0, int from, float c) {
+HWY_NOINLINE void score_tile(const RowBlock& block, int row, const typename P::Element* panel, int col0, int end, float c) {
   VF t[kRows][kV];
   clear(t);
   multiply<P, kV>(t, static_cast<const typename P::Element*>(block.q) + row * block.q_stride, block.q_stride, panel,
                   block.depth);
-  weigh<P, kRows, kV, kMasked, kBias>(t, block, row, col0, from, c);
+  weigh<P, kRows, kV, kMasked, kBias>(t, block, row, col0, end, c);
 }
 
 template <class P, bool kMasked, bool kBias>
-HWY_INLINE void score_some(int vecs, const RowBlock& block, int row, const typename P::Element* panel, int col0, int from,
+HWY_INLINE void score_some(int vecs, const RowBlock& block, int row, const typename P::Element* panel, int col0, int end,
                            float c) {
   if constexpr (kVecs == 4) {
-    if (vecs == 3) return score_tile<P, 3, kMasked, kBias>(block, row, panel, col0, from, c);
-    if (vecs == 4) return score_tile<P, 4, kMasked, kBias>(block, row, panel, col0, from, c);
+    if (vecs == 3) return score_tile<P, 3, kMasked, kBias>(block, row, panel, col0, end, c);
+    if (vecs == 4) return score_tile<P, 4, kMasked, kBias>(block, row, panel, col0, end, c);
   }
-  if (vecs == 2) return score_tile<P, 2, kMasked, kBias>(block, row, panel, col0, from, c);
-  return score_tile<P, 1, kMasked, kBias>(block, row, panel, col0, from, c);
+  if (vecs == 2) return score_tile<P, 2, kMasked, kBias>(block, row, panel, col0, end, c);
+  return score_tile<P, 1, kMasked, kBias>(block, row, panel, col0, end, c);
 }
 
 template <class P, bool kBias>
@@ -309,18 +309,19 @@ void score_panels(const RowBlock& block, const void* keys, float c) {
     first = std::min(first, range.first);
     last = std::max(last, range.last);
   }
-  // The panel is the outer loop: it stays in the first-level cache while the rows stream by.
-  for (int col0 = first / kPanel * kPanel; col0 < last; col0 += kPanel) {
+  // The panel is the outer loop: it stays in the first-level cache while the rows stream by. From the last keys to the first,
+  // as tiles are: a bias that falls with the distance then raises M once.
+  for (int col0 = (last - 1) / kPanel * kPanel; col0 + kPanel > first; col0 -= kPanel) {
     const auto* panel = panels + int64_t{col0} * block.depth;
     for (int row = 0; row < block.rows; row += kRows) {
       const TileRange range = range_of(block, row);
       if (range.last <= col0 || range.first >= col0 + kPanel) continue;
-      const int from = range.first / kPanel * kPanel;
+      const int end = (range.last + kPanel - 1) / kPanel * kPanel;
       const int vecs = std::min(kVecs, (range.last - col0 + kLanes - 1) / kLanes);
       if (range.inner_first <= col0 && range.inner_last >= col0 + vecs * kLanes) {
-        score_some<P, false, kBias>(vecs, block, row, panel, col0, from, c);
+        score_some<P, false, kBias>(vecs, block, row, panel, col0, end, c);
       } else {
-        score_some<P, true, kBias>(vecs, block, row, panel, col0, from, c);
+        score_some<P, true, kBias>(vecs, block, row, panel, col0, end, c);
       }
     }
   }

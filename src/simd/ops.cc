@@ -154,6 +154,37 @@ void scale_by(float factor, int64_t n, float* out) {
   for (; i < n; ++i) out[i] *= factor;
 }
 
+bool scale_finite(float factor, int64_t n, float* out) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V f = hn::Set(d, factor);
+  V lost = hn::Zero(d);  // 0 * x is 0 for a finite x, else NaN
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const V y = hn::Mul(hn::LoadU(d, out + i), f);
+    lost = hn::MulAdd(y, hn::Zero(d), lost);
+    hn::StoreU(y, d, out + i);
+  }
+  bool finite = hn::AllTrue(d, hn::Eq(lost, hn::Zero(d)));
+  for (; i < n; ++i) {
+    out[i] *= factor;
+    finite = finite && std::isfinite(out[i]);
+  }
+  return finite;
+}
+
+void affine(const float* x, float slope, float offset, int64_t n, float* out) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V a = hn::Set(d, slope), b = hn::Set(d, offset);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::MulAdd(a, hn::LoadU(d, x + i), b), d, out + i);
+  if (i < n) {
+    const auto rest = static_cast<size_t>(n - i);
+    store_some(hn::MulAdd(a, load_some(d, x + i, rest), b), d, out + i, rest);
+  }
+}
+
 ExpSum exp_sum(const float* x, int64_t n) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -232,6 +263,8 @@ HWY_EXPORT(silu_multiply);
 HWY_EXPORT(gelu_tanh_multiply);
 HWY_EXPORT(add_to);
 HWY_EXPORT(scale_by);
+HWY_EXPORT(affine);
+HWY_EXPORT(scale_finite);
 HWY_EXPORT(exp_sum);
 HWY_EXPORT(first_non_finite);
 HWY_EXPORT(narrow_to_bf16);
@@ -252,6 +285,12 @@ void gelu_tanh_multiply(const float* gate, const float* up, int64_t n, float* ou
 }
 void add_to(const float* x, int64_t n, float* out) noexcept { HWY_DYNAMIC_DISPATCH(add_to)(x, n, out); }
 void scale_by(float factor, int64_t n, float* out) noexcept { HWY_DYNAMIC_DISPATCH(scale_by)(factor, n, out); }
+bool scale_finite(float factor, int64_t n, float* out) noexcept {
+  return HWY_DYNAMIC_DISPATCH(scale_finite)(factor, n, out);
+}
+void affine(const float* x, float slope, float offset, int64_t n, float* out) noexcept {
+  HWY_DYNAMIC_DISPATCH(affine)(x, slope, offset, n, out);
+}
 ExpSum exp_sum(const float* x, int64_t n) noexcept { return HWY_DYNAMIC_DISPATCH(exp_sum)(x, n); }
 int64_t first_non_finite(const float* x, int64_t n) noexcept { return HWY_DYNAMIC_DISPATCH(first_non_finite)(x, n); }
 void narrow_to_bf16(const float* x, int64_t n, uint16_t* out) noexcept { HWY_DYNAMIC_DISPATCH(narrow_to_bf16)(x, n, out); }

@@ -174,6 +174,15 @@ TEST_P(Ops, AddAndScale) {
     ops::add_to(x.data(), n, y.data());
     ops::scale_by(3.5F, n, y.data());
     for (int64_t i = 0; i < n; ++i) EXPECT_EQ(y.data()[i], want[static_cast<size_t>(i)]);
+    EXPECT_TRUE(ops::scale_finite(2.0F, n, y.data()));
+    for (int64_t i = 0; i < n; ++i) EXPECT_EQ(y.data()[i], 2 * want[static_cast<size_t>(i)]);
+    for (int64_t i = 0; i < n; i += 5) {
+      Padded bad(n, offset, 15);
+      bad.data()[i] = i % 2 == 0 ? INFINITY : NAN;
+      EXPECT_FALSE(ops::scale_finite(1.0F, n, bad.data())) << i;
+    }
+    ops::affine(x.data(), 3.5F, -1.25F, n, y.data());
+    for (int64_t i = 0; i < n; ++i) EXPECT_NEAR(y.data()[i], 3.5F * x.data()[i] - 1.25F, 1e-6F * (1 + std::abs(x.data()[i]) * 4));
   });
 }
 

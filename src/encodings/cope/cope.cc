@@ -41,6 +41,10 @@ class Cope : public ScoreTerm {
         return products[static_cast<size_t>(p)];
       };
       for (size_t c = tile.k_pos.size(); c-- > 0;) {
+        if (sum >= last()) {  // so are all keys before it: one product more
+          add_constant(product(positions_ - 1), tile, r, c + 1, row);
+          break;
+        }
         const auto s = static_cast<double>(row[c]);
         const bool ahead = tile.k_pos[c] > tile.q_pos[r];
         if (!std::isfinite(s)) continue;  // hidden, or lost already
@@ -57,6 +61,18 @@ class Cope : public ScoreTerm {
         row[c] += at_low + share * (product(high) - at_low);
       }
     }
+  }
+  // Hidden scores stay hidden. Keys ahead of the query stand at 0.
+  template <class T>
+  void add_constant(T far, const ScoreTile& tile, size_t r, size_t count, T* row) const {
+    bool ahead = false;
+    for (size_t c = 0; c < count; ++c) ahead = ahead || tile.k_pos[c] > tile.q_pos[r];
+    if (!ahead) {
+      for (size_t c = 0; c < count; ++c) row[c] += far;
+      return;
+    }
+    const T near = dot_as<T>(tile.q + static_cast<int64_t>(r) * tile.q_stride, table_.data(), dim_);
+    for (size_t c = 0; c < count; ++c) row[c] += tile.k_pos[c] > tile.q_pos[r] ? near : far;
   }
   double last() const { return static_cast<double>(positions_ - 1); }
 
@@ -85,7 +101,7 @@ const EncodingEntry& encoding_cope() {
       .shapes = [](const EncodingArguments& arguments, const EncodingContext& context) -> std::vector<EncodingWeight> {
         return {{"embedding", {arguments.whole("positions"), context.head_dim}, {}}};
       },
-      .initial = [](const std::string&, double normal) { return 0.3 * normal; },
+      .initial = [](const std::string&, double normal) { return 0.02 * normal; },
       .make = [](const EncodingArguments& arguments, const EncodingContext& context,
                  const EncodingTables& tables) -> Result<PositionEncoding> {
         PositionEncoding encoding;

@@ -83,24 +83,17 @@ class ByDistance : public DistanceTerm {
   Formula formula_;
 };
 
-class ByPositions : public ScoreTerm {
+class ByPositions : public PairTerm {
  public:
+  using PairTerm::fill;
   explicit ByPositions(const Formula& formula) : formula_(formula) {}
-  void add(const ScoreTile& tile, float* scores, int64_t stride) const override { add_to(tile, scores, stride); }
-  void add(const ScoreTile& tile, double* scores, int64_t stride) const override { add_to(tile, scores, stride); }
-
- private:
-  template <class T>
-  void add_to(const ScoreTile& tile, T* scores, int64_t stride) const {
+  void fill(int head, int heads, int64_t m, int64_t n, std::span<double> out) const override {
     Formula formula = formula_;
-    for (size_t r = 0; r < tile.q_pos.size(); ++r) {
-      for (size_t c = 0; c < tile.k_pos.size(); ++c) {
-        scores[static_cast<int64_t>(r) * stride + static_cast<int64_t>(c)] += static_cast<T>(
-            formula(static_cast<double>(tile.q_pos[r]), static_cast<double>(tile.k_pos[c]), tile.head, tile.heads));
-      }
-    }
+    for (size_t i = 0; i < out.size(); ++i)
+      out[i] = formula(static_cast<double>(m), static_cast<double>(n + static_cast<int64_t>(i)), head, heads);
   }
 
+ private:
   Formula formula_;
 };
 

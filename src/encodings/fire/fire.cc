@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "base/fail.h"
+#include "encodings/distance_cache.h"
 #include "encodings/registry.h"
+#include "simd/ops.h"
 
 namespace ropewalk {
 namespace {
@@ -20,50 +22,72 @@ struct Piece {
   double from, slope, offset;  // for z >= from
 };
 
-class Fire : public ScoreTerm {
+class Fire : public PairTerm {
  public:
-  using ScoreTerm::add;
   Fire(double c, double threshold, std::vector<std::vector<Piece>> pieces)
-      : c_(c), threshold_(threshold), pieces_(std::move(pieces)) {}
+      : c_(c), threshold_(threshold), pieces_(std::move(pieces)) {
+    for (size_t i = 1; i < pieces_[0].size(); ++i) edges_.push_back(pieces_[0][i].from);
+  }
 
   TermShape shape() const override { return {static_cast<int>(pieces_.size()), 0}; }
-  void add(const ScoreTile& tile, float* scores, int64_t stride) const override { add_to(tile, scores, stride); }
-  void add(const ScoreTile& tile, double* scores, int64_t stride) const override { add_to(tile, scores, stride); }
-
- private:
-  template <class T>
-  void add_to(const ScoreTile& tile, T* scores, int64_t stride) const {
-    const auto rows = static_cast<int64_t>(tile.q_pos.size());
-    const auto cols = static_cast<int64_t>(tile.k_pos.size());
-    if (rows == 0 || cols == 0) return;
-    // Most tiles hold few distances, so their logarithms are formed once.
-    const auto [q_low, q_high] = std::minmax_element(tile.q_pos.begin(), tile.q_pos.end());
-    const auto [k_low, k_high] = std::minmax_element(tile.k_pos.begin(), tile.k_pos.end());
-    const int64_t least = *q_low - *k_high;
-    std::vector<double> known;
-    if (*q_high - *k_low - least < 2 * (rows + cols)) {
-      for (int64_t d = least; d <= *q_high - *k_low; ++d) known.push_back(psi(static_cast<double>(d)));
-    }
-    const std::vector<Piece>& pieces = pieces_[static_cast<size_t>(tile.head)];
-    for (int64_t r = 0; r < rows; ++r) {
-      const int64_t m = tile.q_pos[static_cast<size_t>(r)];
-      const double norm = 1 / (psi(std::max(static_cast<double>(m), threshold_)) + 1e-6);
-      T* row = scores + r * stride;
-      size_t piece = 0;
-      for (int64_t c = 0; c < cols; ++c) {
-        const int64_t d = m - tile.k_pos[static_cast<size_t>(c)];
-        const double z = (known.empty() ? psi(static_cast<double>(d)) : known[static_cast<size_t>(d - least)]) * norm;
-        // Neighbours lie in one piece, or in the next.
-        while (piece + 1 < pieces.size() && z >= pieces[piece + 1].from) ++piece;
-        while (z < pieces[piece].from) --piece;
-        row[c] += static_cast<T>(pieces[piece].slope * z + pieces[piece].offset);
-      }
+  // The cache counts -d, so that it lies as keys do. Distances beyond it are evaluated where they are met.
+  Result<void> prepare(int64_t least, int64_t largest) const override {
+    if (largest - least >= kMost / 2) return {};
+    return logarithms_.prepare("fire", -largest, -least, 4096, [this](int64_t first, int64_t count, float* to) {
+      for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(psi(static_cast<double>(first + i)));
+    });
+  }
+  void fill(int head, int, int64_t m, int64_t n, std::span<double> out) const override {
+    const std::vector<Piece>& pieces = pieces_[static_cast<size_t>(head)];
+    const double norm = norm_of(m);
+    size_t at = 0;
+    for (size_t i = 0; i < out.size(); ++i) {
+      const double z = psi(static_cast<double>(m - n - static_cast<int64_t>(i))) * norm;
+      // Neighbours lie in one piece, or in the next.
+      while (at + 1 < pieces.size() && z >= pieces[at + 1].from) ++at;
+      while (z < pieces[at].from) --at;
+      out[i] = pieces[at].slope * z + pieces[at].offset;
     }
   }
+  // Along a row z falls up to the query and rises behind it, so each piece is one run of keys on either side.
+  void fill(int head, int heads, int64_t m, int64_t n, std::span<float> out) const override {
+    const auto count = static_cast<int64_t>(out.size());
+    const float* logarithm = logarithms_.find(n - m, n - m + count - 1);
+    if (logarithm == nullptr) return PairTerm::fill(head, heads, m, n, out);
+    const std::vector<Piece>& pieces = pieces_[static_cast<size_t>(head)];
+    const float* at_query = static_cast<double>(m) > threshold_ ? logarithms_.find(-m, -m) : nullptr;
+    const double psi_m = at_query != nullptr ? static_cast<double>(*at_query) + 1e-6 : 1 / norm_of(m);
+    const double norm = 1 / psi_m;
+    const int64_t behind = std::clamp<int64_t>(m - n, 0, count);  // keys before this one lie behind the query: z falls
+    for (int64_t i = 0; i < count;) {
+      const bool falls = i < behind;
+      const double z = static_cast<double>(logarithm[i]) * norm;
+      const auto next = std::upper_bound(edges_.begin(), edges_.end(), z);
+      const Piece& piece = pieces[static_cast<size_t>(next - edges_.begin())];
+      // The keys up to where z leaves the piece.
+      const float* begin = logarithm + i;
+      const float* end = logarithm + (falls ? behind : count);
+      if (falls && next != edges_.begin()) {
+        const auto border = static_cast<float>(next[-1] * psi_m);
+        if (end[-1] < border) end = std::partition_point(begin + 1, end, [&](float x) { return x >= border; });
+      } else if (!falls && next != edges_.end()) {
+        const auto border = static_cast<float>(*next * psi_m);
+        if (end[-1] >= border) end = std::partition_point(begin + 1, end, [&](float x) { return x < border; });
+      }
+      ops::affine(begin, static_cast<float>(piece.slope * norm), static_cast<float>(piece.offset), end - begin, out.data() + i);
+      i = end - logarithm;
+    }
+  }
+
+ private:
+  static constexpr int64_t kMost = int64_t{1} << 26;
   double psi(double x) const { return std::log1p(std::abs(c_ * x)); }
+  double norm_of(int64_t m) const { return 1 / (psi(std::max(static_cast<double>(m), threshold_)) + 1e-6); }
 
   double c_, threshold_;
-  std::vector<std::vector<Piece>> pieces_;  // [H], the first from -infinity
+  std::vector<std::vector<Piece>> pieces_;  // [H], the first from -infinity; the heads share the borders, edges_
+  std::vector<double> edges_;
+  DistanceCache<float> logarithms_{1, kMost};  // psi of -d
 };
 
 std::vector<Piece> pieces_of(const float* w1, const float* b1, const float* w2, double b2) {

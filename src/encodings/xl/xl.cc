@@ -1,13 +1,10 @@
 // Transformer-XL's relative scores (Dai et al. 2019, arXiv:1901.02860, section 3.3):
 // s = [(q_m + u) . k_n + (q_m + v) . r_d] * scale, r_d = R_d W_r, R_d the sinusoid of d in halves.
 #include <algorithm>
-#include <atomic>
 #include <memory>
-#include <mutex>
 #include <vector>
 
-#include "base/fail.h"
-#include "base/parallel.h"
+#include "encodings/distance_cache.h"
 #include "encodings/dot.h"
 #include "encodings/registry.h"
 #include "encodings/sinusoidal/sinusoid.h"
@@ -17,12 +14,6 @@ namespace ropewalk {
 namespace {
 
 constexpr int64_t kTogether = 8;  // distances whose vectors are formed with one reading of W_r
-
-// r_d of all heads for the distances [least, largest].
-struct Vectors {
-  int64_t least = 0, largest = -1;
-  std::vector<float> values;  // [distances][H][D]
-};
 
 class TransformerXl : public VectorTerm {
  public:
@@ -34,7 +25,8 @@ class TransformerXl : public VectorTerm {
         frequencies_(sinusoid_frequencies(form_, width_)),
         wr_(tables["wr"].size()),
         u_(tables["u"]),
-        v_(tables["v"]) {
+        v_(tables["v"]),
+        vectors_(int64_t{heads_} * dim_, int64_t{1} << 28) {
     const std::vector<float>& wr = tables["wr"];
     const int64_t size = int64_t{heads_} * dim_;
     for (int64_t c = 0; c < width_; ++c) {
@@ -42,48 +34,17 @@ class TransformerXl : public VectorTerm {
     }
   }
 
-  // Each distance has its own vector, made once: d is looked up, never shifted, so both directions are right. Other calls may
-  // still use what is there, so it is kept, and a larger range takes over.
+  // Each distance has its own vector: d is looked up, never shifted, so both directions are right.
   Result<void> prepare(int64_t least, int64_t largest) const override {
-    const std::lock_guard lock(mutex_);
-    const Vectors* known = vectors_;
-    if (known != nullptr) {
-      if (known->least <= least && largest <= known->largest) return {};
-      least = std::min(least, known->least);
-      largest = std::max(largest, known->largest);
-    }
-    constexpr int64_t kMost = int64_t{1} << 28;  // 1 GB
-    const int64_t most = kMost / (int64_t{heads_} * dim_);
-    if (largest - least >= most) {
-      return fail(ErrorCode::kTooLarge, "[xl] expected at most {} distances for {} heads of {}, but got {} to {}", most, heads_,
-                  dim_, least, largest);
-    }
-    // At least twice as many as before: all that is kept is at most twice what is used.
-    const int64_t twice = known == nullptr ? 0 : std::min(most, 2 * (known->largest - known->least + 1));
-    largest = std::max(largest, least + twice - 1);
-    auto made = std::make_unique<Vectors>();
-    made->least = least;
-    made->largest = largest;
-    try {
-      made->values.resize(static_cast<size_t>((largest - least + 1) * heads_ * dim_));
-    } catch (const std::bad_alloc&) {
-      return fail(ErrorCode::kTooLarge, "[xl] no memory for the vectors of {} distances", largest - least + 1);
-    }
-    const int64_t count = largest - least + 1;
-    parallel_for({available_cores()}, (count + kTogether - 1) / kTogether, [&](int64_t item, int) {
-      fill(*made, least + item * kTogether, std::min(kTogether, count - item * kTogether));
-    });
-    vectors_ = made.get();
-    kept_.push_back(std::move(made));
-    return {};
+    return vectors_.prepare("xl", least, largest, kTogether,
+                            [this](int64_t first, int64_t count, float* to) { fill(first, count, to); });
   }
 
   TermShape shape() const override { return {heads_, dim_}; }
   bool has(Side side) const override { return side == Side::kQuery; }
   int64_t row(Side, int64_t d) const override { return d; }
   const float* vector(Side, int head, int64_t row) const override {
-    const Vectors& vectors = *vectors_;
-    return vectors.values.data() + ((row - vectors.least) * heads_ + head) * dim_;
+    return vectors_.find(row, row) + int64_t{head} * dim_;
   }
   const float* query_bias(int head) const override { return v_.data() + int64_t{head} * dim_; }
   const float* key_vector(int head) const override { return u_.data() + int64_t{head} * dim_; }
@@ -93,7 +54,7 @@ class TransformerXl : public VectorTerm {
   int dim() const { return dim_; }
 
  private:
-  void fill(Vectors& vectors, int64_t first, int64_t count) const {
+  void fill(int64_t first, int64_t count, float* to) const {
     std::vector<double> exact(static_cast<size_t>(width_));
     std::vector<float> sinusoids(static_cast<size_t>(count * width_));
     for (int64_t i = 0; i < count; ++i) {
@@ -101,7 +62,6 @@ class TransformerXl : public VectorTerm {
       std::transform(exact.begin(), exact.end(), sinusoids.begin() + i * width_, [](double x) { return static_cast<float>(x); });
     }
     const int64_t size = int64_t{heads_} * dim_;
-    float* to = vectors.values.data() + (first - vectors.least) * size;
     for (int64_t i = 0; i < size; ++i) ops::dot_columns(wr_.data() + i * width_, sinusoids.data(), count, width_, to + i, size);
   }
 
@@ -111,9 +71,7 @@ class TransformerXl : public VectorTerm {
   std::vector<double> frequencies_;
   std::vector<float> wr_;     // [H][D][C]
   std::vector<float> u_, v_;  // [H][D]
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<const Vectors>> kept_;
-  mutable std::atomic<const Vectors*> vectors_ = nullptr;  // the last of kept_
+  DistanceCache<float> vectors_;  // [distances][H][D]
 };
 
 // XLNet's segments: a vector for pairs of one segment and one for pairs of two.

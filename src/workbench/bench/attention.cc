@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/fail.h"
+#include "base/machine.h"
 #include "ropewalk/encodings.h"
 #include "workbench/bench/cases.h"
 #include "workbench/bench/random_fill.h"
@@ -97,11 +98,13 @@ double error_bound(DType compute, int dim, int64_t keys) {
   return 8 * std::sqrt(static_cast<double>(dim + keys)) * 0x1p-24;
 }
 
-double visible_pairs(const AttentionBench& setup, int64_t tokens) {
+double visible_pairs(const AttentionOptions& options, int64_t tokens) {
+  const Reach& reach = options.reach;
   double pairs = 0;
   for (int64_t i = 0; i < tokens; ++i) {
-    const int64_t behind = setup.window > 0 ? std::min(i + 1, setup.window) : i + 1;
-    const int64_t ahead = setup.causal ? 0 : std::min(tokens - 1 - i, setup.window > 0 ? setup.window - 1 : tokens);
+    int64_t behind = reach.chunk > 0 ? i % reach.chunk + 1 : i + 1;
+    if (reach.window > 0 && behind > reach.window) behind = reach.window + std::min(reach.sinks, behind - reach.window);
+    const int64_t ahead = options.causal ? 0 : std::min(tokens - 1 - i, reach.window > 0 ? reach.window - 1 : tokens);
     pairs += static_cast<double>(behind + ahead);
   }
   return pairs;
@@ -116,24 +119,28 @@ Result<void> use_encoding(const AttentionBench& setup, const std::string& text, 
   if (p.inputs.rotary != nullptr && (p.encoding.rotary || p.encoding.pairs != nullptr))
     return fail(ErrorCode::kInvalidArgument, "[bench] expected an encoding without a rotation beside --rotate, but got {}",
                 text);
-  if (p.encoding.rotary) p.inputs.rotary = &*p.encoding.rotary;
-  p.inputs.score = p.encoding.score.get();
-  p.inputs.value = p.encoding.value.get();
-  p.inputs.pairs = p.encoding.pairs.get();
+  const RotarySchedule* rotary = p.inputs.rotary;
+  const int64_t window = p.options.reach.window;
+  ropewalk::use_encoding(p.encoding, p.inputs, p.options);
+  if (rotary != nullptr) p.inputs.rotary = rotary;
+  if (window > 0) p.options.reach.window = window;
   return {};
 }
 
 // How much longer the work takes than without the encoding: both in turns, the median of the ratios.
-Result<double> cost_of_encoding(const Problem& p, int runs) {
+Result<double> cost_of_encoding(const Problem& p, int64_t window, int runs) {
   AttentionInputs plain = p.inputs;
   plain.score = nullptr;
   plain.value = nullptr;
   plain.pairs = nullptr;
-  plain.rotary = nullptr;
+  if (p.encoding.rotary || p.encoding.pairs != nullptr) plain.rotary = nullptr;
+  AttentionOptions plain_options = p.options;
+  plain_options.reach = {};
+  plain_options.reach.window = window;
   std::vector<double> ratios;
   for (int i = 0; i < runs; ++i) {
     const auto begin = std::chrono::steady_clock::now();
-    ROPEWALK_CHECK_OK(attention(plain, p.options, p.out_view));
+    ROPEWALK_CHECK_OK(attention(plain, plain_options, p.out_view));
     const auto middle = std::chrono::steady_clock::now();
     ROPEWALK_CHECK_OK(attention(p.inputs, p.options, p.out_view));
     const auto end = std::chrono::steady_clock::now();
@@ -158,15 +165,17 @@ Result<BenchRow> bench_prefill(const AttentionBench& setup, const std::string& e
                {"compute", to_string(setup.compute)},
                {"rotate", setup.rotate},
                {"threads", options.threads}};
+  const int64_t before = restart_peak_resident();
   ROPEWALK_CHECK_OK(attention(p.inputs, p.options, p.out_view));
+  if (before >= 0) row.memory = std::max<int64_t>(0, peak_resident_bytes() - before);
   ROPEWALK_TRY(row.error, worst_row_error(p));
   row.checked = row.error <= error_bound(setup.compute, setup.head_dim, tokens);
-  const double giga_flop = 4.0 * setup.head_dim * setup.heads * visible_pairs(setup, tokens) / 1e9;
+  const double giga_flop = 4.0 * setup.head_dim * setup.heads * visible_pairs(p.options, tokens) / 1e9;
   ROPEWALK_CHECK_OK(measure(
       options, limit, giga_flop, [&] { return attention(p.inputs, p.options, p.out_view); }, control, row, report));
   if (!encoding.empty()) {
     row.setup["encoding"] = encoding;
-    ROPEWALK_TRY(row.cost, cost_of_encoding(p, options.min_runs));
+    ROPEWALK_TRY(row.cost, cost_of_encoding(p, setup.window, options.min_runs));
   }
   return row;
 }

@@ -22,6 +22,7 @@ nlohmann::json to_json(const BenchRow& row) {
                          {"checked", row.checked},     {"error", row.error}};
   if (row.tokens_per_second > 0) json["tokens_per_second"] = row.tokens_per_second;
   if (row.cost > 0) json["cost_over_plain"] = row.cost;
+  if (row.memory > 0) json["memory_bytes"] = row.memory;
   return json;
 }
 

@@ -26,6 +26,7 @@ struct BenchRow {
   bool checked = false;          // the answer was compared with the reference and is within the bound
   double tokens_per_second = 0;  // of models; 0 = not one
   double cost = 0;               // time over that of the same work without an encoding, median of turns; 0 = not compared
+  int64_t memory = 0;            // bytes that the first call took beyond its inputs and output; 0 = not measured
   double error = 0;              // the largest relative error seen in that comparison
 };
 nlohmann::json to_json(const BenchRow& row);
