@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "attention/reference.h"
 #include "base/random.h"
 #include "ropewalk/attention.h"
 #include "ropewalk/encodings.h"
@@ -208,6 +210,145 @@ TEST_P(EveryEncoding, SameBytesForAnyThreadCount) {
   const auto alone = one.attend(x, positions);
   one.options.threads = 3;
   EXPECT_EQ(alone, one.attend(x, positions));
+}
+
+// A loss of random weights on the outputs: its gradient by q, k, v and every weight against central differences of the
+// reference, in double.
+class Gradients {
+ public:
+  static constexpr int64_t kTokens = 9;
+  Gradients(std::string text, bool causal) : text_(std::move(text)), causal_(causal) {
+    Random random(5);
+    const auto draw = [&](int64_t count, double size) {
+      std::vector<float> x(static_cast<size_t>(count));
+      for (float& value : x) value = static_cast<float>(size * random.normal());
+      return x;
+    };
+    q_ = draw(kTokens * kHeads * kDim, 0.7);
+    k_ = draw(kTokens * kKeyHeads * kDim, 0.7);
+    v_ = draw(kTokens * kKeyHeads * kDim, 1);
+    loss_ = draw(kTokens * kHeads * kDim, 1);
+    positions_ = count_from(3, kTokens);
+    types_ = {0, 0, 1, 1, 1, 0, 1, 0, 0};
+    weights_ = encoding_weights(text_, kContext).value();
+    for (EncodingWeight& weight : weights_) {
+      for (float& x : weight.values) x *= 0.9F;  // inside of every range
+    }
+  }
+
+  void check() {
+    std::vector<float> by_q(q_.size()), by_k(k_.size()), by_v(v_.size());
+    EncodingGradients by_weights;
+    const PositionEncoding encoding = make_encoding(text_, kContext, weights_).value();
+    AttentionOptions options;
+    const AttentionInputs in = inputs(encoding, options);
+    options.threads = 2;
+    const AttentionGradients to = {heads_view(by_q.data(), kTokens, kHeads, kDim), heads_view(by_k.data(), kTokens, kKeyHeads, kDim),
+                                   heads_view(by_v.data(), kTokens, kKeyHeads, kDim), &by_weights};
+    const auto done = attention_backward(in, options, heads_view(loss_.data(), kTokens, kHeads, kDim), to);
+    ASSERT_TRUE(done) << done.error().message();
+    compare("q", q_, [&](size_t i) { return static_cast<double>(by_q[i]); });
+    compare("k", k_, [&](size_t i) { return static_cast<double>(by_k[i]); });
+    compare("v", v_, [&](size_t i) { return static_cast<double>(by_v[i]); });
+    if (encoding.score == nullptr && encoding.value == nullptr) return;  // an input term's weights: InputGradients
+    for (EncodingWeight& weight : weights_) {
+      const std::vector<double>* by = by_weights.find(weight.name);
+      ASSERT_NE(by, nullptr) << weight.name;
+      ASSERT_EQ(by->size(), weight.values.size()) << weight.name;
+      compare(weight.name, weight.values, [&](size_t i) { return (*by)[i]; });
+    }
+  }
+
+ private:
+  AttentionInputs inputs(const PositionEncoding& encoding, AttentionOptions& options) const {
+    AttentionInputs in;
+    in.q = heads_view(q_.data(), kTokens, kHeads, kDim);
+    in.k = heads_view(k_.data(), kTokens, kKeyHeads, kDim);
+    in.v = heads_view(v_.data(), kTokens, kKeyHeads, kDim);
+    in.q_pos = in.k_pos = positions_;
+    in.q_type = in.k_type = types_;
+    options.causal = causal_;
+    use_encoding(encoding, in, options);
+    return in;
+  }
+  double loss() const {
+    const PositionEncoding encoding = make_encoding(text_, kContext, weights_).value();
+    AttentionOptions options;
+    const AttentionInputs in = inputs(encoding, options);
+    HeadsView shape = heads_view(const_cast<float*>(q_.data()), kTokens, kHeads, kDim);
+    const auto rows = attention_reference_double(in, options, shape).value();
+    double sum = 0;
+    for (size_t i = 0; i < rows.size(); ++i) sum += rows[i] * static_cast<double>(loss_[i]);
+    return sum;
+  }
+  // Some elements, the same each time.
+  void compare(const std::string& what, std::vector<float>& x, const std::function<double(size_t)>& gradient) {
+    Random random(x.size());
+    double largest = 0;
+    for (size_t i = 0; i < x.size(); ++i) largest = std::max(largest, std::abs(gradient(i)));
+    for (int check = 0; check < 10; ++check) {
+      const size_t i = random.below(x.size());
+      const float kept = x[i];
+      const float step = std::max(0x1p-9F, std::abs(kept) * 0x1p-9F);
+      x[i] = kept + step;
+      const double above = loss(), high = static_cast<double>(x[i]);
+      x[i] = kept - step;
+      const double below = loss(), low = static_cast<double>(x[i]);
+      x[i] = kept;
+      EXPECT_NEAR((above - below) / (high - low), gradient(i), 5e-4 * (largest + 0.1)) << text_ << ' ' << what << ' ' << i;
+    }
+  }
+
+  std::string text_;
+  bool causal_;
+  std::vector<float> q_, k_, v_, loss_;
+  std::vector<int64_t> positions_;
+  std::vector<int32_t> types_;
+  std::vector<EncodingWeight> weights_;
+};
+
+TEST_P(EveryEncoding, GradientsAgainstCentralDifferences) {
+  for (const bool causal : {true, false}) Gradients(GetParam(), causal).check();
+}
+
+// What an input term does to a gradient, the same way.
+TEST_P(EveryEncoding, InputGradients) {
+  const int64_t tokens = 6;
+  auto weights = encoding_weights(GetParam(), kContext).value();
+  const PositionEncoding encoding = make_encoding(GetParam(), kContext, weights).value();
+  if (encoding.input == nullptr) return;
+  auto x = embeddings(tokens);
+  const auto by_out = embeddings(tokens, 9);
+  const auto positions = count_from(2, tokens);
+  auto by_x = by_out;
+  EncodingGradients by_weights;
+  encoding.input->backward(positions, x.data(), by_x.data(), kWidth, by_weights);
+  const auto loss = [&] {
+    auto y = x;
+    EXPECT_TRUE(make_encoding(GetParam(), kContext, weights).value().input->apply(positions, y.data(), kWidth));
+    double sum = 0;
+    for (size_t i = 0; i < y.size(); ++i) sum += static_cast<double>(y[i]) * static_cast<double>(by_out[i]);
+    return sum;
+  };
+  const auto compare = [&](std::vector<float>& values, const std::function<double(size_t)>& gradient) {
+    Random random(values.size());
+    for (int check = 0; check < 10; ++check) {
+      const size_t i = random.below(values.size());
+      const float kept = values[i];
+      values[i] = kept + 0.125F;
+      const double above = loss();
+      values[i] = kept - 0.125F;
+      const double below = loss();
+      values[i] = kept;
+      EXPECT_NEAR((above - below) * 4, gradient(i), 1e-3 * (1 + std::abs(gradient(i)))) << i;
+    }
+  };
+  compare(x, [&](size_t i) { return static_cast<double>(by_x[i]); });
+  for (EncodingWeight& weight : weights) {
+    const std::vector<double>* by = by_weights.find(weight.name);
+    ASSERT_NE(by, nullptr) << weight.name;
+    compare(weight.values, [&](size_t i) { return (*by)[i]; });
+  }
 }
 
 // At both ends of each parameter's range: finite, or an error that names the encoding. Beyond: an error with the range.

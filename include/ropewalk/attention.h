@@ -52,6 +52,19 @@ struct AttentionInputs {
 // Positions: |m|, |n| <= 2^61, and what make_rotary_table takes where they rotate.
 ROPEWALK_API Result<void> attention(const AttentionInputs& inputs, const AttentionOptions& options, HeadsView out);
 
+// Gradients of a loss by the inputs of attention, f32, in the shapes of q, k and v; written. Null data: not wanted. `encoding`:
+// by the weights of the score and value term, added to what it holds.
+struct AttentionGradients {
+  HeadsView q, k, v;
+  EncodingGradients* encoding = nullptr;
+};
+
+// From the gradient by `out`, any dtype. Nothing of a forward pass is needed: weights are formed again. Memory O(T + S) beside
+// the gradients; the same bytes for any thread count. NaN and infinity in visible tokens spread as arithmetic has it. Errors: as
+// attention.
+ROPEWALK_API Result<void> attention_backward(const AttentionInputs& inputs, const AttentionOptions& options,
+                                             ConstHeadsView out_gradient, const AttentionGradients& gradients);
+
 // The oracle: naive, double precision, O(S) memory a row, readable. Same inputs; out may be f32 only.
 ROPEWALK_API Result<void> attention_reference(const AttentionInputs& inputs, const AttentionOptions& options, HeadsView out);
 

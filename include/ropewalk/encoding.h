@@ -9,14 +9,37 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "ropewalk/rotary.h"
 
 namespace ropewalk {
+
+// Gradients by the weights of an encoding, by the names and in the sizes of encoding_weights().
+class ROPEWALK_API EncodingGradients {
+ public:
+  // The gradient by a table, zeros where nothing was added yet.
+  std::vector<double>& of(const std::string& name, size_t size);
+  // Null where nothing was added.
+  const std::vector<double>* find(const std::string& name) const;
+  void add(const EncodingGradients& other);
+  void drop(const std::string& name) { tables_.erase(name); }
+
+ private:
+  std::map<std::string, std::vector<double>> tables_;
+};
+
+// Where the gradients by the content of one query's row go: added.
+struct ContentGradient {
+  float* q = nullptr;  // [D]
+  float* k = nullptr;  // [cols][D], row stride k_stride
+  int64_t k_stride = 0;
+};
 
 // Point 1. x [T][C], in place; C is the width that the term was made for. Errors: kInvalidArgument, a position that has no
 // encoding. Thread-safe.
@@ -24,6 +47,9 @@ class ROPEWALK_API InputTerm {
  public:
   virtual ~InputTerm() = default;
   virtual Result<void> apply(std::span<const int64_t> positions, float* x, int64_t width) const = 0;
+  // gradient [T][C], in place: by the result to by x. `x` is what apply was given. The default: the term was added.
+  virtual void backward(std::span<const int64_t> positions, const float* x, float* gradient, int64_t width,
+                        EncodingGradients& weights) const;
 };
 
 // A rectangle of the score matrix of one query head: queries are rows, keys are columns.
@@ -75,6 +101,13 @@ class ROPEWALK_API ScoreTerm {
   virtual bool needs_content() const { return false; }  // reads tile.q and tile.k
   // Numbers that the term keeps for a row while its tiles pass, each once, from the last keys to the first.
   virtual int64_t row_state() const { return 0; }
+  // One query's row: `scores` is what add found, `gradient` the loss's by what it left (0 where hidden). Adds the term's parts of
+  // the gradients by content and weights; where the term reads the scores, `gradient` becomes that by `scores`. The default:
+  // there are no weights, and nothing is read.
+  virtual void backward(const ScoreTile& row, std::span<const double> scores, std::span<double> gradient,
+                        const ContentGradient& content, EncodingGradients& weights) const;
+  // After all rows: what was gathered on the way becomes gradients by weights.
+  virtual void finish_gradients(EncodingGradients& /*weights*/) const {}
 };
 
 // A score term of the head and the distance d = m - n alone: b_h(d). Attention tabulates it once a call (H rows of as many
@@ -115,14 +148,22 @@ class ROPEWALK_API VectorTerm : public ScoreTerm {
   virtual bool shared(Side) const { return false; }                                // all heads have one table
   virtual const float* query_bias(int /*head*/) const { return nullptr; }          // v_h [D], or null: 0
   virtual const float* key_vector(int /*head*/) const { return nullptr; }          // u_h [D], or null: 0
+  // Where the gradients by them go, [D]; null: there are no weights behind them.
+  virtual double* vector_gradient(EncodingGradients&, Side, int /*head*/, int64_t /*row*/) const { return nullptr; }
+  virtual double* query_bias_gradient(EncodingGradients&, int /*head*/) const { return nullptr; }
+  virtual double* key_vector_gradient(EncodingGradients&, int /*head*/) const { return nullptr; }
   virtual bool has_rest() const { return false; }                                  // add_rest adds something
   virtual void add_rest(const ScoreTile& /*tile*/, float* /*scores*/, int64_t /*stride*/) const {}
   virtual void add_rest(const ScoreTile& /*tile*/, double* /*scores*/, int64_t /*stride*/) const {}
+  virtual void backward_rest(const ScoreTile& /*row*/, std::span<const double> /*gradient*/, const ContentGradient&,
+                             EncodingGradients&) const {}
 
   const VectorTerm* by_vectors() const final { return this; }
   bool needs_content() const final { return true; }
   void add(const ScoreTile& tile, float* scores, int64_t stride) const final;
   void add(const ScoreTile& tile, double* scores, int64_t stride) const final;
+  void backward(const ScoreTile& row, std::span<const double> scores, std::span<double> gradient,
+                const ContentGradient& content, EncodingGradients& weights) const final;
 };
 
 // Point 4. Thread-safe.
@@ -133,6 +174,10 @@ class ROPEWALK_API ValueTerm {
   // out[r * out_stride + j] += sum over the tile's columns c of weights[r * stride + c] * term(q_pos[r], k_pos[c])[j].
   // Weights are not normalised yet: attention divides the sum at the end.
   virtual void add(const ScoreTile& tile, const float* weights, int64_t stride, float* out, int64_t out_stride) const = 0;
+  // One query's row: adds to `gradient` that by the (normalised) weights, out_gradient [Dv] . term, and to `tables` that by the
+  // term's own weights.
+  virtual void backward(const ScoreTile& row, std::span<const double> weights, const float* out_gradient,
+                        std::span<double> gradient, EncodingGradients& tables) const = 0;
 };
 
 // Closed range of positions.

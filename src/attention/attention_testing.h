@@ -223,6 +223,15 @@ class ValueToy : public ValueTerm {
       for (int i = 0; i < dim_; ++i) out[static_cast<int64_t>(r) * out_stride + i] += sum;
     }
   }
+  void backward(const ScoreTile& row, std::span<const double>, const float* out_gradient, std::span<double> gradient,
+                EncodingGradients&) const override {
+    double sum = 0;
+    for (int i = 0; i < dim_; ++i) sum += static_cast<double>(out_gradient[i]);
+    for (size_t c = 0; c < gradient.size(); ++c) {
+      const auto d = static_cast<double>(std::abs(row.q_pos[0] - row.k_pos[c]) % 5);
+      gradient[c] += d / 8 * (row.head + 1) * sum;
+    }
+  }
 
  private:
   int dim_;

@@ -1,5 +1,7 @@
 // The oracle: attention as the definition reads, in double, one query and head at a time. Nothing here is fast, nothing is
 // shared with the tiled kernel but the check of its arguments.
+#include "attention/reference.h"
+
 #include <cmath>
 #include <limits>
 #include <map>
@@ -253,21 +255,34 @@ class Reference {
 
 }  // namespace
 
-Result<void> attention_reference(const AttentionInputs& inputs, const AttentionOptions& options, HeadsView out) {
+Result<std::vector<double>> attention_reference_double(const AttentionInputs& inputs, const AttentionOptions& options,
+                                                       const HeadsView& out) {
   ROPEWALK_TRY(const AttentionShape shape, check_attention("attention_reference", inputs, options, out));
-  if (out.dtype != DType::kF32) {
-    return fail(ErrorCode::kInvalidArgument, "[attention_reference] out: expected f32, but got {}", to_string(out.dtype));
-  }
   if (inputs.score != nullptr) {
     const PosRange distances = distances_of(inputs, options);
     ROPEWALK_CHECK_OK(inputs.score->prepare(distances.first, distances.last));
   }
   Reference reference(inputs, options, shape);
+  std::vector<double> rows;
   for (int64_t i = 0; i < shape.queries; ++i) {
     for (int h = 0; h < shape.heads; ++h) {
       const std::vector<double> row = reference.attend(i, h);
+      rows.insert(rows.end(), row.begin(), row.end());
+    }
+  }
+  return rows;
+}
+
+Result<void> attention_reference(const AttentionInputs& inputs, const AttentionOptions& options, HeadsView out) {
+  if (out.dtype != DType::kF32) {
+    return fail(ErrorCode::kInvalidArgument, "[attention_reference] out: expected f32, but got {}", to_string(out.dtype));
+  }
+  ROPEWALK_TRY(const std::vector<double> rows, attention_reference_double(inputs, options, out));
+  for (int64_t i = 0; i < out.tokens; ++i) {
+    for (int h = 0; h < out.heads; ++h) {
       float* to = static_cast<float*>(out.data) + i * out.token_stride + h * out.head_stride;
-      for (size_t c = 0; c < row.size(); ++c) to[c] = static_cast<float>(row[c]);
+      const double* from = rows.data() + (i * out.heads + h) * out.dim;
+      for (int c = 0; c < out.dim; ++c) to[c] = static_cast<float>(from[c]);
     }
   }
   return {};

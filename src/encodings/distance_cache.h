@@ -60,6 +60,13 @@ class DistanceCache {
     return range->values.data() + (least - range->least) * width_;
   }
 
+  // How many distances are there, from `least` on.
+  int64_t distances(int64_t& least) const {
+    const Range* range = range_;
+    least = range == nullptr ? 0 : range->least;
+    return range == nullptr ? 0 : range->largest - range->least + 1;
+  }
+
  private:
   struct Range {
     int64_t least = 0, largest = -1;

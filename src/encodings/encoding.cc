@@ -86,6 +86,66 @@ void add_by_vectors(const VectorTerm& term, const ScoreTile& tile, int dim, T* s
 
 }  // namespace
 
+std::vector<double>& EncodingGradients::of(const std::string& name, size_t size) {
+  std::vector<double>& table = tables_[name];
+  table.resize(size, 0.0);
+  return table;
+}
+
+const std::vector<double>* EncodingGradients::find(const std::string& name) const {
+  const auto found = tables_.find(name);
+  return found == tables_.end() ? nullptr : &found->second;
+}
+
+void EncodingGradients::add(const EncodingGradients& other) {
+  for (const auto& [name, table] : other.tables_) {
+    std::vector<double>& to = of(name, table.size());
+    for (size_t i = 0; i < table.size(); ++i) to[i] += table[i];
+  }
+}
+
+void InputTerm::backward(std::span<const int64_t>, const float*, float*, int64_t, EncodingGradients&) const {}
+
+void ScoreTerm::backward(const ScoreTile&, std::span<const double>, std::span<double>, const ContentGradient&,
+                         EncodingGradients&) const {}
+
+void VectorTerm::backward(const ScoreTile& row, std::span<const double>, std::span<double> gradient,
+                          const ContentGradient& content, EncodingGradients& weights) const {
+  const int dim = shape().dim, head = row.head;
+  const float* v = query_bias(head);
+  const float* u = key_vector(head);
+  double* by_v = query_bias_gradient(weights, head);
+  double* by_u = key_vector_gradient(weights, head);
+  const auto add = [dim](double factor, const float* x, auto* to) {
+    for (int i = 0; x != nullptr && to != nullptr && i < dim; ++i)
+      to[i] += static_cast<std::remove_reference_t<decltype(*to)>>(factor * static_cast<double>(x[i]));
+  };
+  for (size_t c = 0; c < gradient.size(); ++c) {
+    const double g = row.scale * gradient[c];
+    if (g == 0) continue;
+    const int64_t d = row.q_pos[0] - row.k_pos[c];
+    const float* k = row.k + static_cast<int64_t>(c) * row.k_stride;
+    float* by_k = content.k + static_cast<int64_t>(c) * content.k_stride;
+    if (has(Side::kQuery)) {
+      const int64_t i = this->row(Side::kQuery, d);
+      const float* a = vector(Side::kQuery, head, i);
+      double* by_a = vector_gradient(weights, Side::kQuery, head, i);
+      add(g, a, content.q);
+      add(g, a, by_v);
+      add(g, row.q, by_a);
+      add(g, v, by_a);
+    }
+    if (has(Side::kKey)) {
+      const int64_t j = this->row(Side::kKey, d);
+      add(g, vector(Side::kKey, head, j), by_k);
+      add(g, k, vector_gradient(weights, Side::kKey, head, j));
+    }
+    add(g, u, by_k);
+    add(g, k, by_u);
+  }
+  if (has_rest()) backward_rest(row, gradient, content, weights);
+}
+
 Result<void> ScoreTerm::prepare(int64_t, int64_t) const { return {}; }
 
 void DistanceTerm::add(const ScoreTile& tile, float* scores, int64_t stride) const {

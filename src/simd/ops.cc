@@ -145,6 +145,18 @@ void add_to(const float* x, int64_t n, float* out) {
   for (; i < n; ++i) out[i] += x[i];
 }
 
+void add_scaled(float factor, const float* x, int64_t n, float* out) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V f = hn::Set(d, factor);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::MulAdd(f, hn::LoadU(d, x + i), hn::LoadU(d, out + i)), d, out + i);
+  if (i < n) {
+    const auto rest = static_cast<size_t>(n - i);
+    store_some(hn::MulAdd(f, load_some(d, x + i, rest), load_some(d, out + i, rest)), d, out + i, rest);
+  }
+}
+
 void scale_by(float factor, int64_t n, float* out) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -262,6 +274,7 @@ HWY_EXPORT(rms_norm);
 HWY_EXPORT(silu_multiply);
 HWY_EXPORT(gelu_tanh_multiply);
 HWY_EXPORT(add_to);
+HWY_EXPORT(add_scaled);
 HWY_EXPORT(scale_by);
 HWY_EXPORT(affine);
 HWY_EXPORT(scale_finite);
@@ -284,6 +297,9 @@ void gelu_tanh_multiply(const float* gate, const float* up, int64_t n, float* ou
   HWY_DYNAMIC_DISPATCH(gelu_tanh_multiply)(gate, up, n, out);
 }
 void add_to(const float* x, int64_t n, float* out) noexcept { HWY_DYNAMIC_DISPATCH(add_to)(x, n, out); }
+void add_scaled(float factor, const float* x, int64_t n, float* out) noexcept {
+  HWY_DYNAMIC_DISPATCH(add_scaled)(factor, x, n, out);
+}
 void scale_by(float factor, int64_t n, float* out) noexcept { HWY_DYNAMIC_DISPATCH(scale_by)(factor, n, out); }
 bool scale_finite(float factor, int64_t n, float* out) noexcept {
   return HWY_DYNAMIC_DISPATCH(scale_finite)(factor, n, out);

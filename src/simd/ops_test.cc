@@ -174,6 +174,9 @@ TEST_P(Ops, AddAndScale) {
     ops::add_to(x.data(), n, y.data());
     ops::scale_by(3.5F, n, y.data());
     for (int64_t i = 0; i < n; ++i) EXPECT_EQ(y.data()[i], want[static_cast<size_t>(i)]);
+    ops::add_scaled(-0.5F, y.data(), n, y.data());
+    for (int64_t i = 0; i < n; ++i) EXPECT_NEAR(y.data()[i], 0.5F * want[static_cast<size_t>(i)], 1e-6F);
+    ops::scale_by(2.0F, n, y.data());
     EXPECT_TRUE(ops::scale_finite(2.0F, n, y.data()));
     for (int64_t i = 0; i < n; ++i) EXPECT_EQ(y.data()[i], 2 * want[static_cast<size_t>(i)]);
     for (int64_t i = 0; i < n; i += 5) {

@@ -42,6 +42,12 @@ class Cape : public InputTerm {
     return {};
   }
 
+  void backward(std::span<const int64_t> positions, const float*, float* gradient, int64_t width,
+                EncodingGradients&) const override {
+    const auto content = static_cast<float>(std::sqrt(static_cast<double>(width_)));
+    for (int64_t i = 0; i < static_cast<int64_t>(positions.size()) * width; ++i) gradient[i] *= content;
+  }
+
  private:
   static SinusoidForm form_of(double theta) { return {SinusoidForm::Layout::kInterleaved, false, theta}; }
 

@@ -24,6 +24,43 @@ class Cope : public ScoreTerm {
   void add(const ScoreTile& tile, float* scores, int64_t stride) const override { add_to(tile, scores, stride); }
   void add(const ScoreTile& tile, double* scores, int64_t stride) const override { add_to(tile, scores, stride); }
 
+  // A gate moves the position of every key at or behind its own.
+  void backward(const ScoreTile& row, std::span<const double> scores, std::span<double> gradient,
+                const ContentGradient& content, EncodingGradients& weights) const override {
+    std::vector<double> products(static_cast<size_t>(positions_)), by_product(products.size(), 0.0), by_position(scores.size());
+    for (int64_t p = 0; p < positions_; ++p)
+      products[static_cast<size_t>(p)] = dot_as<double>(row.q, table_.data() + p * dim_, dim_);
+    double sum = 0;
+    for (size_t c = scores.size(); c-- > 0;) {
+      if (!std::isfinite(scores[c])) continue;
+      const bool ahead = row.k_pos[c] > row.q_pos[0];
+      if (!ahead) sum += 1 / (1 + std::exp(-scores[c]));
+      const double p = std::min(ahead ? 0.0 : sum, last());
+      const auto low = static_cast<size_t>(p);
+      const size_t high = std::min(low + 1, products.size() - 1);
+      const double share = p - static_cast<double>(low);
+      by_product[low] += gradient[c] * (1 - share);
+      by_product[high] += gradient[c] * share;
+      if (!ahead && sum < last()) by_position[c] = gradient[c] * (products[high] - products[low]);
+    }
+    double behind = 0;
+    for (size_t c = 0; c < scores.size(); ++c) {
+      if (!std::isfinite(scores[c]) || row.k_pos[c] > row.q_pos[0]) continue;
+      behind += by_position[c];
+      const double gate = 1 / (1 + std::exp(-scores[c]));
+      gradient[c] += behind * gate * (1 - gate);
+    }
+    std::vector<double>& table = weights.of("embedding", table_.size());
+    for (size_t p = 0; p < products.size(); ++p) {
+      if (by_product[p] == 0) continue;
+      for (int i = 0; i < dim_; ++i) {
+        const size_t at = p * static_cast<size_t>(dim_) + static_cast<size_t>(i);
+        table[at] += by_product[p] * static_cast<double>(row.q[i]);
+        content.q[i] += static_cast<float>(by_product[p] * static_cast<double>(table_[at]));
+      }
+    }
+  }
+
  private:
   template <class T>
   void add_to(const ScoreTile& tile, T* scores, int64_t stride) const {

@@ -45,6 +45,11 @@ class Deberta : public VectorTerm {
     return (side == Side::kQuery ? kr_ : qr_).data() + (row * heads_ + head) * dim_;
   }
 
+  double* vector_gradient(EncodingGradients& weights, Side side, int head, int64_t row) const override {
+    const std::vector<float>& table = side == Side::kQuery ? kr_ : qr_;
+    return weights.of(side == Side::kQuery ? "kr" : "qr", table.size()).data() + (row * heads_ + head) * dim_;
+  }
+
  private:
   Form form_;
   int heads_, dim_;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "base/fail.h"
@@ -22,10 +23,18 @@ struct Piece {
   double from, slope, offset;  // for z >= from
 };
 
+struct Network {
+  std::vector<float> w1, b1, w2;  // [kHidden], [kHidden], [H][kHidden]
+};
+
 class Fire : public PairTerm {
  public:
-  Fire(double c, double threshold, std::vector<std::vector<Piece>> pieces)
-      : c_(c), threshold_(threshold), pieces_(std::move(pieces)) {
+  Fire(double c, double threshold, Network network, std::vector<std::vector<Piece>> pieces)
+      : c_(c),
+        threshold_(std::abs(threshold)),
+        negative_threshold_(threshold < 0),
+        network_(std::move(network)),
+        pieces_(std::move(pieces)) {
     for (size_t i = 1; i < pieces_[0].size(); ++i) edges_.push_back(pieces_[0][i].from);
   }
 
@@ -79,12 +88,49 @@ class Fire : public PairTerm {
     }
   }
 
+  void backward(const ScoreTile& row, std::span<const double>, std::span<double> gradient, const ContentGradient&,
+                EncodingGradients& weights) const override {
+    const auto h = static_cast<size_t>(row.head);
+    const auto m = static_cast<double>(row.q_pos[0]);
+    const double below = psi(std::max(m, threshold_)) + 1e-6;
+    const double sign = c_ < 0 ? -1 : 1;
+    const auto psi_by_c = [&](double x) { return sign * std::abs(x) / (1 + std::abs(c_ * x)); };
+    double& by_c = weights.of("c", 1)[0];
+    double& by_threshold = weights.of("threshold", 1)[0];
+    std::vector<double>& w1 = weights.of("w1", kHidden);
+    std::vector<double>& b1 = weights.of("b1", kHidden);
+    std::vector<double>& w2 = weights.of("w2", pieces_.size() * kHidden);
+    weights.of("b2", pieces_.size())[h] += std::accumulate(gradient.begin(), gradient.end(), 0.0);
+    for (size_t col = 0; col < gradient.size(); ++col) {
+      const double g = gradient[col];
+      if (g == 0) continue;
+      const auto d = static_cast<double>(row.q_pos[0] - row.k_pos[col]);
+      const double z = psi(d) / below;
+      double by_z = 0;
+      for (size_t i = 0; i < kHidden; ++i) {
+        const auto w = static_cast<double>(network_.w1[i]);
+        const double x = w * z + static_cast<double>(network_.b1[i]);
+        if (x <= 0) continue;
+        const double by_x = g * static_cast<double>(network_.w2[h * kHidden + i]);
+        w2[h * kHidden + i] += g * x;
+        w1[i] += by_x * z;
+        b1[i] += by_x;
+        by_z += by_x * w;
+      }
+      by_c += by_z * (psi_by_c(d) - z * psi_by_c(std::max(m, threshold_))) / below;
+      if (threshold_ > m)
+        by_threshold -= by_z * z / below * std::abs(c_) / (1 + std::abs(c_ * threshold_)) * (negative_threshold_ ? -1 : 1);
+    }
+  }
+
  private:
   static constexpr int64_t kMost = int64_t{1} << 26;
   double psi(double x) const { return std::log1p(std::abs(c_ * x)); }
   double norm_of(int64_t m) const { return 1 / (psi(std::max(static_cast<double>(m), threshold_)) + 1e-6); }
 
   double c_, threshold_;
+  bool negative_threshold_;
+  Network network_;
   std::vector<std::vector<Piece>> pieces_;  // [H], the first from -infinity; the heads share the borders, edges_
   std::vector<double> edges_;
   DistanceCache<float> logarithms_{1, kMost};  // psi of -d
@@ -153,7 +199,8 @@ const EncodingEntry& encoding_fire() {
         }
         PositionEncoding encoding;
         encoding.score = std::make_shared<Fire>(static_cast<double>(tables["c"][0]),
-                                                std::abs(static_cast<double>(tables["threshold"][0])), std::move(pieces));
+                                                static_cast<double>(tables["threshold"][0]),
+                                                Network{tables["w1"], tables["b1"], tables["w2"]}, std::move(pieces));
         return encoding;
       }};
   return entry;

@@ -17,11 +17,18 @@ struct Logarithmic {
   static constexpr const char* kName = "kerple_log";
   static constexpr double kLargestR2 = 1e6;
   static double bias(const Head& head, double distance) { return -head.r1 * std::log1p(head.r2 * distance); }
+  static Head gradient(const Head& head, double distance) {
+    return {-std::log1p(head.r2 * distance), -head.r1 * distance / (1 + head.r2 * distance)};
+  }
 };
 struct Power {
   static constexpr const char* kName = "kerple_power";
   static constexpr double kLargestR2 = 2;
   static double bias(const Head& head, double distance) { return -head.r1 * std::pow(distance, head.r2); }
+  static Head gradient(const Head& head, double distance) {
+    const double power = std::pow(distance, head.r2);
+    return {-power, distance == 0 ? 0 : -head.r1 * power * std::log(distance)};
+  }
 };
 
 template <class Kernel>
@@ -33,6 +40,16 @@ class Kerple : public DistanceTerm {
     const Head& h = heads_[static_cast<size_t>(head)];
     for (size_t i = 0; i < out.size(); ++i)
       out[i] = Kernel::bias(h, std::abs(static_cast<double>(first + static_cast<int64_t>(i))));
+  }
+
+  void backward(const ScoreTile& row, std::span<const double>, std::span<double> gradient, const ContentGradient&,
+                EncodingGradients& weights) const override {
+    const auto h = static_cast<size_t>(row.head);
+    for (size_t c = 0; c < gradient.size(); ++c) {
+      const Head by = Kernel::gradient(heads_[h], std::abs(static_cast<double>(row.q_pos[0] - row.k_pos[c])));
+      weights.of("r1", heads_.size())[h] += gradient[c] * by.r1;
+      weights.of("r2", heads_.size())[h] += gradient[c] * by.r2;
+    }
   }
 
  private:

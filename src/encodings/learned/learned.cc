@@ -25,10 +25,26 @@ class Learned : public InputTerm {
     }
     for (size_t t = 0; t < positions.size(); ++t) {
       float* to = x + static_cast<int64_t>(t) * width;
-      for (int64_t c = 0; c < width; ++c)
-        to[c] = static_cast<float>(static_cast<double>(to[c]) + value(positions[t], c, width));
+      const std::vector<Part> rows = parts(positions[t]);
+      for (int64_t c = 0; c < width; ++c) {
+        auto sum = static_cast<double>(to[c]);
+        for (const Part& part : rows) sum += part.share * static_cast<double>(table_[static_cast<size_t>(part.row * width + c)]);
+        to[c] = static_cast<float>(sum);
+      }
     }
     return {};
+  }
+  void backward(std::span<const int64_t> positions, const float*, float* gradient, int64_t width,
+                EncodingGradients& weights) const override {
+    std::vector<double>& table = weights.of("table", table_.size());
+    for (size_t t = 0; t < positions.size(); ++t) {
+      for (const Part& part : parts(positions[t])) {
+        for (int64_t c = 0; c < width; ++c) {
+          table[static_cast<size_t>(part.row * width + c)] +=
+              part.share * static_cast<double>(gradient[static_cast<int64_t>(t) * width + c]);
+        }
+      }
+    }
   }
 
  private:
@@ -37,12 +53,14 @@ class Learned : public InputTerm {
     if (extension_ == Extension::kNone) return places();
     return extension_ == Extension::kInterpolate ? length_ : places() * places();
   }
-  double row(int64_t place, int64_t c, int64_t width) const {
-    return static_cast<double>(table_[static_cast<size_t>((place + offset_) * width + c)]);
-  }
-  double value(int64_t m, int64_t c, int64_t width) const {
+  // The encoding of a position: rows of the table by their shares.
+  struct Part {
+    int64_t row;
+    double share;
+  };
+  std::vector<Part> parts(int64_t m) const {
     switch (extension_) {
-      case Extension::kNone: return row(m, c, width);
+      case Extension::kNone: break;
       case Extension::kInterpolate: {
         // Half-pixel centres, as image resizing does (align_corners = false).
         const double at = (static_cast<double>(m) + 0.5) * static_cast<double>(places()) / static_cast<double>(length_) - 0.5;
@@ -50,15 +68,15 @@ class Learned : public InputTerm {
         const auto low = static_cast<int64_t>(place);
         const int64_t high = std::min(low + 1, places() - 1);
         const double share = place - static_cast<double>(low);
-        return (1 - share) * row(low, c, width) + share * row(high, c, width);
+        return {{low + offset_, 1 - share}, {high + offset_, share}};
       }
       case Extension::kHierarchical: {
-        const double first = row(0, c, width);
-        const auto u = [&](int64_t i) { return (row(i, c, width) - alpha_ * first) / (1 - alpha_); };
-        return alpha_ * u(m / places()) + (1 - alpha_) * u(m % places());
+        // a u_i + (1 - a) u_j, u_i = (p_i - a p_0) / (1 - a).
+        const double a = alpha_ / (1 - alpha_);
+        return {{m / places() + offset_, a}, {m % places() + offset_, 1}, {offset_, -a * alpha_ - alpha_}};
       }
     }
-    return 0;
+    return {{m + offset_, 1}};
   }
 
   std::vector<float> table_;  // [rows][C]

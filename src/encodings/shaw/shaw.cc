@@ -35,6 +35,9 @@ class Table {
     const int64_t first = std::clamp<int64_t>(d - reach_, 0, cols);
     return {first, std::clamp<int64_t>(d + reach_, first, cols)};
   }
+  double* gradient(EncodingGradients& weights, const char* name, int head, int64_t index) const {
+    return weights.of(name, values_.size()).data() + (row(head, index) - values_.data());
+  }
   int64_t rows() const { return 2 * reach_ + 1; }
   int dim() const { return dim_; }
   TermShape shape() const {
@@ -56,6 +59,9 @@ class KeySide : public VectorTerm {
   int64_t row(Side, int64_t d) const override { return table_.index(d); }
   const float* vector(Side, int head, int64_t row) const override { return table_.row(head, row); }
   bool shared(Side) const override { return table_.shape().heads == 0; }
+  double* vector_gradient(EncodingGradients& weights, Side, int head, int64_t row) const override {
+    return table_.gradient(weights, "key", head, row);
+  }
 
  private:
   Table table_;
@@ -92,6 +98,19 @@ class ValueSide : public ValueTerm {
         if (weight == 0) continue;
         const float* a = table_.row(tile.head, at);
         for (int i = 0; i < table_.dim(); ++i) to[i] += weight * a[i];
+      }
+    }
+  }
+
+  void backward(const ScoreTile& row, std::span<const double> weights, const float* out_gradient, std::span<double> gradient,
+                EncodingGradients& tables) const override {
+    for (size_t c = 0; c < weights.size(); ++c) {
+      const int64_t at = table_.index(row.q_pos[0] - row.k_pos[c]);
+      const float* a = table_.row(row.head, at);
+      double* by_a = table_.gradient(tables, "value", row.head, at);
+      for (int i = 0; i < table_.dim() && weights[c] != 0; ++i) {
+        gradient[c] += static_cast<double>(out_gradient[i]) * static_cast<double>(a[i]);
+        by_a[i] += weights[c] * static_cast<double>(out_gradient[i]);
       }
     }
   }

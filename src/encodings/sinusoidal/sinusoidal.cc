@@ -54,6 +54,11 @@ class Sinusoidal : public InputTerm {
     return {};
   }
 
+  void backward(std::span<const int64_t> positions, const float*, float* gradient, int64_t width,
+                EncodingGradients&) const override {
+    for (int64_t i = 0; i < static_cast<int64_t>(positions.size()) * width; ++i) gradient[i] *= static_cast<float>(scale_);
+  }
+
  private:
   SinusoidForm form_;
   double scale_;

@@ -44,6 +44,15 @@ class T5 : public DistanceTerm {
     }
   }
 
+  void backward(const ScoreTile& row, std::span<const double>, std::span<double> gradient, const ContentGradient&,
+                EncodingGradients& weights) const override {
+    std::vector<double>& table = weights.of("table", table_.size());
+    for (size_t c = 0; c < gradient.size(); ++c) {
+      const int bucket = bucket_of(row.q_pos[0] - row.k_pos[c], bidirectional_, buckets_, max_distance_);
+      table[static_cast<size_t>(bucket) * static_cast<size_t>(heads_) + static_cast<size_t>(row.head)] += gradient[c];
+    }
+  }
+
  private:
   std::vector<float> table_;  // [buckets][H]
   int heads_;

@@ -2,6 +2,7 @@
 // s = [(q_m + u) . k_n + (q_m + v) . r_d] * scale, r_d = R_d W_r, R_d the sinusoid of d in halves.
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "encodings/distance_cache.h"
@@ -49,7 +50,39 @@ class TransformerXl : public VectorTerm {
   const float* query_bias(int head) const override { return v_.data() + int64_t{head} * dim_; }
   const float* key_vector(int head) const override { return u_.data() + int64_t{head} * dim_; }
 
+  // By r_d first, gathered for each head, and by W_r from them at the end.
+  double* vector_gradient(EncodingGradients& weights, Side, int head, int64_t row) const override {
+    int64_t least = 0;
+    const int64_t count = vectors_.distances(least);
+    return weights.of(by_head(head), static_cast<size_t>(count * dim_)).data() + (row - least) * dim_;
+  }
+  double* query_bias_gradient(EncodingGradients& weights, int head) const override {
+    return weights.of("v", v_.size()).data() + int64_t{head} * dim_;
+  }
+  double* key_vector_gradient(EncodingGradients& weights, int head) const override {
+    return weights.of("u", u_.size()).data() + int64_t{head} * dim_;
+  }
+  void finish_gradients(EncodingGradients& weights) const override {
+    int64_t least = 0;
+    const int64_t count = vectors_.distances(least);
+    std::vector<double>& wr = weights.of("wr", wr_.size());
+    std::vector<double> sinusoid_of(static_cast<size_t>(width_));
+    for (int64_t row = 0; row < count; ++row) {
+      sinusoid(form_, frequencies_, static_cast<double>(least + row), width_, sinusoid_of.data());
+      for (int head = 0; head < heads_; ++head) {
+        const std::vector<double>* by_r = weights.find(by_head(head));
+        if (by_r == nullptr) continue;
+        const double* g = by_r->data() + row * dim_;
+        for (int64_t c = 0; c < width_; ++c) {
+          for (int i = 0; i < dim_; ++i) wr[static_cast<size_t>((c * heads_ + head) * dim_ + i)] += sinusoid_of[static_cast<size_t>(c)] * g[i];
+        }
+      }
+    }
+    for (int head = 0; head < heads_; ++head) weights.drop(by_head(head));
+  }
+
  protected:
+  static std::string by_head(int head) { return "r of head " + std::to_string(head); }
   int heads() const { return heads_; }
   int dim() const { return dim_; }
 
@@ -82,6 +115,25 @@ class XlNet : public TransformerXl {
   bool has_rest() const override { return true; }
   void add_rest(const ScoreTile& tile, float* scores, int64_t stride) const override { add_segments(tile, scores, stride); }
   void add_rest(const ScoreTile& tile, double* scores, int64_t stride) const override { add_segments(tile, scores, stride); }
+
+  void backward_rest(const ScoreTile& row, std::span<const double> gradient, const ContentGradient& content,
+                     EncodingGradients& weights) const override {
+    if (row.q_type.empty()) return;
+    double by_same = 0, by_other = 0;
+    for (size_t c = 0; c < gradient.size(); ++c) (row.k_type[c] == row.q_type[0] ? by_same : by_other) += row.scale * gradient[c];
+    const int64_t at = int64_t{row.head} * dim(), second = int64_t{heads()} * dim() + at;
+    std::vector<double>& bias = weights.of("s", bias_.size());
+    std::vector<double>& segments = weights.of("segment", segments_.size());
+    for (int i = 0; i < dim(); ++i) {
+      const double query = static_cast<double>(row.q[i] + bias_[static_cast<size_t>(at + i)]);
+      segments[static_cast<size_t>(at + i)] += by_same * query;
+      segments[static_cast<size_t>(second + i)] += by_other * query;
+      const double by_query = by_same * static_cast<double>(segments_[static_cast<size_t>(at + i)]) +
+                              by_other * static_cast<double>(segments_[static_cast<size_t>(second + i)]);
+      bias[static_cast<size_t>(at + i)] += by_query;
+      content.q[i] += static_cast<float>(by_query);
+    }
+  }
 
  private:
   template <class T>
