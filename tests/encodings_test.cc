@@ -54,7 +54,8 @@ struct Layer {
     in.q = heads_view(q.data() + begin * kWidth, end - begin, kHeads, kDim);
     in.k = heads_view(q.data(), end, kKeyHeads, kDim);
     in.k.token_stride = kWidth;
-    in.v = in.k;
+    in.v = heads_view(x.data(), end, kKeyHeads, kDim);  // what is read does not depend on where it stands
+    in.v.token_stride = kWidth;
     in.q_pos = all.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
     in.k_pos = all.first(static_cast<size_t>(end));
     in.q_index = begin;
@@ -250,7 +251,7 @@ class Gradients {
     compare("q", q_, [&](size_t i) { return static_cast<double>(by_q[i]); });
     compare("k", k_, [&](size_t i) { return static_cast<double>(by_k[i]); });
     compare("v", v_, [&](size_t i) { return static_cast<double>(by_v[i]); });
-    if (encoding.score == nullptr && encoding.value == nullptr) return;  // an input term's weights: InputGradients
+    if (encoding.input != nullptr) return;  // an input term's weights: InputGradients
     for (EncodingWeight& weight : weights_) {
       const std::vector<double>* by = by_weights.find(weight.name);
       ASSERT_NE(by, nullptr) << weight.name;
@@ -335,12 +336,12 @@ TEST_P(EveryEncoding, InputGradients) {
     for (int check = 0; check < 10; ++check) {
       const size_t i = random.below(values.size());
       const float kept = values[i];
-      values[i] = kept + 0.125F;
+      values[i] = kept + 0x1p-8F;
       const double above = loss();
-      values[i] = kept - 0.125F;
+      values[i] = kept - 0x1p-8F;
       const double below = loss();
       values[i] = kept;
-      EXPECT_NEAR((above - below) * 4, gradient(i), 1e-3 * (1 + std::abs(gradient(i)))) << i;
+      EXPECT_NEAR((above - below) * 128, gradient(i), 1e-3 * (1 + std::abs(gradient(i)))) << i;
     }
   };
   compare(x, [&](size_t i) { return static_cast<double>(by_x[i]); });

@@ -62,14 +62,20 @@ std::vector<std::string> encoding_list(const std::string& text) {
   std::vector<std::string> list;
   if (text == "all") {
     for (const EncodingInfo& info : encodings()) {
-      if (!info.points.input) list.push_back(info.name);
+      const EncodingPoints& p = info.points;
+      if (p.rotation || p.score || p.value || p.pairs || !p.input) list.push_back(info.name);
     }
     return list;
   }
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    list.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
+  int depth = 0;  // a comma within parentheses belongs to a formula: expr:max(-d,-9)
+  list.emplace_back();
+  for (const char c : text) {
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    if (c == ',' && depth == 0) {
+      list.emplace_back();
+    } else {
+      list.back() += c;
+    }
   }
   return list;
 }
@@ -94,6 +100,7 @@ void add_attention(CLI::App& bench) {
   add_shape(command, attention);
   add_choice(command, "--precision", attention.compute, precision_names(), "f32 (exact) or bf16 (fast); default f32");
   command.add_flag("--bidirectional", options->bidirectional, "every query sees every key");
+  command.add_flag("--backward", options->attention.backward, "the gradients too (f32), a row for each");
   command.add_option("--encoding", options->encodings,
                      "with position encodings, a row for each: a list such as alibi,t5, or all");
   set_run(command, [options] {

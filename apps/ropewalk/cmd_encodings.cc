@@ -34,8 +34,11 @@ std::string weight_text(const EncodingWeight& weight) {
 Result<nlohmann::json> json_of(const EncodingInfo& info) {
   nlohmann::json parameters = nlohmann::json::array();
   for (const EncodingParameter& p : info.parameters) {
-    parameters.push_back(
-        {{"name", p.name}, {"meaning", p.meaning}, {"default", p.value}, {"low", p.low}, {"high", p.high}, {"whole", p.whole}});
+    parameters.push_back({{"name", p.name},
+                          {"meaning", p.meaning},
+                          {"type", p.whole ? "integer" : "number"},
+                          {"default", p.value},
+                          {"range", {p.low, p.high}}});
   }
   ROPEWALK_TRY(const std::vector<EncodingWeight> weights, encoding_weights(info.name, {}));
   nlohmann::json tables = nlohmann::json::array();
@@ -52,6 +55,8 @@ Result<nlohmann::json> json_of(const EncodingInfo& info) {
                         {"points", points_of(info.points)},
                         {"shift_invariant", info.shift_invariant},
                         {"parameters", std::move(parameters)},
+                        {"learned", !weights.empty()},
+                        {"backward", true},  // every one: tests/encodings_test.cc holds each to its gradients
                         {"weights", std::move(tables)}};
 }
 

@@ -65,6 +65,11 @@ struct AttentionGradients {
 ROPEWALK_API Result<void> attention_backward(const AttentionInputs& inputs, const AttentionOptions& options,
                                              ConstHeadsView out_gradient, const AttentionGradients& gradients);
 
+// Attention over complex numbers (ropewalk/complex.h) with the softmax of Re <q, k> and of Im <q, k> apart: out = (softmax(Re) +
+// i softmax(Im)) v, v complex too. D and Dv even, q and out f32, neither rotation nor terms. Errors: as attention.
+ROPEWALK_API Result<void> complex_attention_split(const AttentionInputs& inputs, const AttentionOptions& options,
+                                                  Pairing pairing, HeadsView out);
+
 // The oracle: naive, double precision, O(S) memory a row, readable. Same inputs; out may be f32 only.
 ROPEWALK_API Result<void> attention_reference(const AttentionInputs& inputs, const AttentionOptions& options, HeadsView out);
 

@@ -85,6 +85,7 @@ class KeyHead {
 
   Result<void> run() {
     for (int64_t i = 0; i < shape_.queries; ++i) {
+      ROPEWALK_CHECK_OK(collect(i));
       for (int h = head_ * shape_.group; h < (head_ + 1) * shape_.group; ++h) ROPEWALK_CHECK_OK(query(i, h));
     }
     turn_back();
@@ -116,8 +117,8 @@ class KeyHead {
     load_row(in_.q, i, h, raw_.data());
     std::vector<float> raw_gradient(dim, 0.0F), out_row(static_cast<size_t>(shape_.value_dim));
     load_row(out_gradient_, i, h, out_row.data());
-    ROPEWALK_CHECK_OK(collect(i));
     if (spans_.empty()) return store_query(i, h, raw_gradient);
+    for (TurnedQuery& q : turned_) turn_query(i, q);
 
     // Scores of the columns [begin_, end).
     begin_ = spans_.front().first;
@@ -184,7 +185,7 @@ class KeyHead {
     return store_query(i, h, raw_gradient);
   }
 
-  // The visible columns as runs of one rotation, and the query under each rotation that they need.
+  // The visible columns as runs of one rotation, and which rotations of the query they need.
   Result<void> collect(int64_t i) {
     spans_.clear();
     turned_.clear();
@@ -196,6 +197,10 @@ class KeyHead {
       if (kind == Visibility::Kind::kNone) continue;
       for (int64_t j = first; j < last; ++j) {
         if (kind == Visibility::Kind::kMixed && seen[j] == 0) continue;
+        if (kind == Visibility::Kind::kRuns && in_.pairs == nullptr && j > first) {  // as the first of the run
+          spans_.back().last = tile * kKeyTile + last;
+          break;
+        }
         const int64_t key = tile * kKeyTile + j;
         const uint64_t side = side_of(i, key);
         const bool decays = in_.rotary != nullptr && !in_.rotary->decay.empty();
@@ -286,8 +291,6 @@ class KeyHead {
     TurnedQuery q;
     q.side = side;
     q.frame = frame;
-    q.query = raw_;
-    q.gradient.assign(raw_.size(), 0.0F);
     q.scale = shape_.scale;
     q.schedule = schedule_of(side);
     const int64_t m = in_.q_pos[static_cast<size_t>(i)];
@@ -296,12 +299,19 @@ class KeyHead {
       if (!q.schedule->inv_freq.empty()) {
         ROPEWALK_TRY(q.table, table(side, in_.q_pos.subspan(static_cast<size_t>(i), 1), in_.q_axes, true, in_.q_pos.size(),
                                     static_cast<size_t>(i)));
-        turn_row(*q.schedule, turn_of(q.table, 0), false, q.query.data());
-        decay(q, m, q.query);
       }
     }
     turned_.push_back(std::move(q));
     return turned_.size() - 1;
+  }
+
+  // The head in work under that rotation.
+  void turn_query(int64_t i, TurnedQuery& q) const {
+    q.query = raw_;
+    q.gradient.assign(raw_.size(), 0.0F);
+    if (q.schedule == nullptr || q.schedule->inv_freq.empty()) return;
+    turn_row(*q.schedule, turn_of(q.table, 0), false, q.query.data());
+    decay(q, in_.q_pos[static_cast<size_t>(i)], q.query);
   }
 
   // The query's half of the decay; the keys' is in their table.

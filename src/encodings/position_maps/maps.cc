@@ -177,6 +177,31 @@ const EncodingEntry& encoding_sinks() {
   return entry;
 }
 
+const EncodingEntry& encoding_window() {
+  static const EncodingEntry entry = {
+      .info = {.name = "window",
+               .title = "RoPE with a sliding window",
+               .family = "pairs",
+               .formula = "keys with d < W are seen",
+               .summary =
+                   "The last W keys, the token itself among them. Layers that see everything, or depth, carry what lies "
+                   "further.",
+               .used_by = "Mistral 7B v0.1; Gemma 2 and 3, GPT-OSS, Cohere (in turns with full layers)",
+               .source = "Beltagy et al. 2020, arXiv:2004.05150; Jiang et al. 2023, arXiv:2310.06825",
+               .cost = "less than plain attention: W keys a query",
+               .parameters = {kWindow, kTheta},
+               .points = {.rotation = true, .pairs = true},
+               .shift_invariant = true},
+      .make = [](const EncodingArguments& arguments, const EncodingContext& context,
+                 const EncodingTables&) -> Result<PositionEncoding> {
+        PositionEncoding encoding;
+        ROPEWALK_TRY(encoding.rotary, plain(arguments, context));
+        encoding.reach.window = arguments.whole("window");
+        return encoding;
+      }};
+  return entry;
+}
+
 const EncodingEntry& encoding_chunked() {
   static const EncodingEntry entry = {
       .info = {.name = "chunked",

@@ -62,22 +62,35 @@ class TransformerXl : public VectorTerm {
   double* key_vector_gradient(EncodingGradients& weights, int head) const override {
     return weights.of("u", u_.size()).data() + int64_t{head} * dim_;
   }
+  // dW_r = R^T dr, some distances at a time, so that their rows of dr stay in the cache.
   void finish_gradients(EncodingGradients& weights) const override {
+    constexpr int64_t kRows = 32;
     int64_t least = 0;
-    const int64_t count = vectors_.distances(least);
-    std::vector<double>& wr = weights.of("wr", wr_.size());
-    std::vector<double> sinusoid_of(static_cast<size_t>(width_));
-    for (int64_t row = 0; row < count; ++row) {
-      sinusoid(form_, frequencies_, static_cast<double>(least + row), width_, sinusoid_of.data());
-      for (int head = 0; head < heads_; ++head) {
-        const std::vector<double>* by_r = weights.find(by_head(head));
-        if (by_r == nullptr) continue;
-        const double* g = by_r->data() + row * dim_;
-        for (int64_t c = 0; c < width_; ++c) {
-          for (int i = 0; i < dim_; ++i) wr[static_cast<size_t>((c * heads_ + head) * dim_ + i)] += sinusoid_of[static_cast<size_t>(c)] * g[i];
+    const int64_t count = vectors_.distances(least), size = int64_t{heads_} * dim_;
+    std::vector<float> wr(wr_.size(), 0.0F), by_r(static_cast<size_t>(kRows * size)), sinusoids(static_cast<size_t>(kRows * width_));
+    std::vector<double> exact(static_cast<size_t>(width_));
+    for (int64_t first = 0; first < count; first += kRows) {
+      const int64_t rows = std::min(kRows, count - first);
+      for (int64_t row = 0; row < rows; ++row) {
+        sinusoid(form_, frequencies_, static_cast<double>(least + first + row), width_, exact.data());
+        std::transform(exact.begin(), exact.end(), sinusoids.begin() + row * width_, [](double x) { return static_cast<float>(x); });
+        for (int head = 0; head < heads_; ++head) {
+          const std::vector<double>* from = weights.find(by_head(head));
+          for (int i = 0; i < dim_; ++i) {
+            by_r[static_cast<size_t>(row * size + head * dim_ + i)] =
+                from == nullptr ? 0.0F : static_cast<float>((*from)[static_cast<size_t>((first + row) * dim_ + i)]);
+          }
         }
       }
+      parallel_for({available_cores()}, width_, [&](int64_t c, int) {
+        for (int64_t row = 0; row < rows; ++row) {
+          ops::add_scaled(sinusoids[static_cast<size_t>(row * width_ + c)], by_r.data() + row * size, size,
+                          wr.data() + c * size);
+        }
+      });
     }
+    std::vector<double>& to = weights.of("wr", wr.size());
+    for (size_t i = 0; i < wr.size(); ++i) to[i] += static_cast<double>(wr[i]);
     for (int head = 0; head < heads_; ++head) weights.drop(by_head(head));
   }
 

@@ -200,6 +200,65 @@ Result<BenchRow> bench_step(const AttentionBench& setup, int64_t keys, const Lim
   return row;
 }
 
+// Gradients by everything, against one forward pass of plain attention. The answer is held to what any encoding without a value
+// term obeys: outputs are linear in v, so sum dv v = sum do o.
+Result<BenchRow> bench_backward(const AttentionBench& setup, const std::string& encoding, int64_t tokens, const Limit& limit,
+                                const BenchOptions& options, const Control& control, BenchReport& report) {
+  Problem p;
+  ROPEWALK_CHECK_OK(make_problem(setup, options, tokens, tokens, DType::kF32, p));
+  if (!encoding.empty()) ROPEWALK_CHECK_OK(use_encoding(setup, encoding, tokens, options.seed, p));
+  BenchRow row;
+  row.name = "attention_backward";
+  row.setup = {{"tokens", tokens},     {"heads", setup.heads},     {"kv_heads", setup.kv_heads}, {"head_dim", setup.head_dim},
+               {"window", setup.window}, {"causal", setup.causal}, {"rotate", setup.rotate},     {"threads", options.threads}};
+  if (!encoding.empty()) row.setup["encoding"] = encoding;
+  const size_t width = static_cast<size_t>(setup.head_dim);
+  std::vector<float> q(p.out.size()), k(static_cast<size_t>(tokens * setup.kv_heads) * width), v(k.size());
+  EncodingGradients weights;
+  const AttentionGradients to = {heads_view(q.data(), tokens, setup.heads, setup.head_dim),
+                                 heads_view(k.data(), tokens, setup.kv_heads, setup.head_dim),
+                                 heads_view(v.data(), tokens, setup.kv_heads, setup.head_dim), &weights};
+  ROPEWALK_CHECK_OK(attention(p.inputs, p.options, p.out_view));
+  const ConstHeadsView by_out = p.inputs.q;  // some gradient of the right shape
+  const int64_t before = restart_peak_resident();
+  ROPEWALK_CHECK_OK(attention_backward(p.inputs, p.options, by_out, to));
+  if (before >= 0) row.memory = std::max<int64_t>(0, peak_resident_bytes() - before);
+  double left = 0, right = 0, size = 0;
+  const auto* values = static_cast<const float*>(p.inputs.v.data);
+  const auto* loss = static_cast<const float*>(by_out.data);
+  for (size_t i = 0; i < v.size(); ++i) left += static_cast<double>(v[i]) * static_cast<double>(values[i]);
+  for (size_t i = 0; i < p.out.size(); ++i) {
+    const double term = static_cast<double>(p.out[i]) * static_cast<double>(loss[i]);
+    right += term;
+    size += term * term;
+  }
+  const auto finite = [](const std::vector<float>& x) {
+    return std::all_of(x.begin(), x.end(), [](float y) { return std::isfinite(y); });
+  };
+  row.error = p.inputs.value == nullptr ? std::abs(left - right) / std::sqrt(size) : 0;
+  row.checked = row.error <= 1e-3 && finite(q) && finite(k) && finite(v);
+  std::vector<double> forward;
+  AttentionInputs plain = p.inputs;
+  plain.score = nullptr;
+  plain.value = nullptr;
+  plain.pairs = nullptr;
+  if (p.encoding.rotary || p.encoding.pairs != nullptr) plain.rotary = nullptr;
+  AttentionOptions plain_options = p.options;
+  plain_options.reach = {};
+  plain_options.reach.window = setup.window;
+  for (int i = 0; i < options.min_runs; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    ROPEWALK_CHECK_OK(attention(plain, plain_options, p.out_view));
+    forward.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  // Five products where forward has two.
+  const double giga_flop = 2.5 * 4.0 * setup.head_dim * setup.heads * visible_pairs(p.options, tokens) / 1e9;
+  ROPEWALK_CHECK_OK(measure(
+      options, limit, giga_flop, [&] { return attention_backward(p.inputs, p.options, by_out, to); }, control, row, report));
+  row.cost = row.median_ms / 1000 / median(forward);
+  return row;
+}
+
 }  // namespace
 
 Result<BenchReport> bench_attention(const AttentionBench& setup, const BenchOptions& options, const Control& control) {
@@ -209,6 +268,9 @@ Result<BenchReport> bench_attention(const AttentionBench& setup, const BenchOpti
     for (const std::string& encoding : setup.encodings) {
       ROPEWALK_TRY(BenchRow row, bench_prefill(setup, encoding, tokens, limit, options, control, report));
       report.rows.push_back(std::move(row));
+      if (!setup.backward) continue;
+      ROPEWALK_TRY(BenchRow gradients, bench_backward(setup, encoding, tokens, limit, options, control, report));
+      report.rows.push_back(std::move(gradients));
     }
   }
   return report;

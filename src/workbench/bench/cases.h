@@ -41,6 +41,7 @@ struct AttentionBench {
   int64_t window = 0;
   bool causal = true;
   bool rotate = false;                        // q and k come un-rotated
+  bool backward = false;                      // of prefill: the gradients too, a row for each
   std::vector<std::string> encodings = {""};  // of prefill: a row for each, as make_encoding reads it; "" = none
 };
 // Prefill: T queries over T keys, against the peak of f32 or bf16 products; only visible pairs count. Checked: sampled rows of
