@@ -2,12 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "encodings/positions.h"
+#include "ropewalk/attention.h"
 #include "ropewalk/encodings.h"
 
 namespace ropewalk {
@@ -311,6 +313,105 @@ TEST(EncodingCases, bia_xl_both_directions) {
               2e-6, "both directions");
 }
 
+// r = key - query - memory: query 0 stands behind the memory, at position 4.
+TEST(EncodingCases, bia_memory_offset) {
+  const PositionEncoding encoding = make("expr:n-m", {1, 2, 2, 1024, 0});
+  const Matrix want = {{-4, -3, -2, -1, 0, 1, 2}, {-5, -4, -3, -2, -1, 0, 1}, {-6, -5, -4, -3, -2, -1, 0}};
+  expect_near(scores(encoding, Matrix(3, {0, 0}), Matrix(7, {0, 0}), 1, 4), want, 0, "memory");
+}
+
+// What the causal shift trick leaves in its valid triangle, looked up by distance: with q = 1 and one dim, r_d the number in
+// column K - 1 - d of the query's row of [[1, 2, 3], [4, 5, 6], [7, 8, 9]].
+TEST(EncodingCases, bia_xl_shift_trick) {
+  const Matrix columns = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}}, valid = {{3, kHidden, kHidden}, {5, 6, kHidden}, {7, 8, 9}};
+  const PositionEncoding encoding = make("shaw:reach=2:value=0", {1, 3, 3, 1024, 0},
+                                         {table("key", {5, 3}, {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {0, 0, 0}, {0, 0, 0}})});
+  // aK[n - m] is the unit vector of column 2 - d, so q . aK picks the column.
+  expect_near(scores(encoding, columns, Matrix(3, {0, 0, 0}), 1), valid, 0, "shift");
+}
+
+TEST(EncodingCases, bia_xl_segment_term) {
+  const PositionEncoding encoding =
+      make("xlnet", {1, 2, 2, 1024, 0},
+           {table("wr", {2, 1, 2}, {{0, 0}, {0, 0}}), table("u", {1, 2}, {{0, 0}}), table("v", {1, 2}, {{0, 0}}),
+            table("s", {1, 2}, {{0.5, 1}}), table("segment", {2, 1, 2}, {{1, -1}, {0.5, 2}})});
+  const std::vector<float> q = {1, 2, 0, -1}, k(6, 0.0F);
+  const std::vector<int64_t> m = {0, 1}, n = {0, 1, 2};
+  const std::vector<int32_t> of_q = {0, 1}, of_k = {0, 0, 1};
+  ASSERT_TRUE(encoding.score->prepare(-2, 1));
+  ScoreTile tile;
+  tile.q_pos = m;
+  tile.k_pos = n;
+  tile.q = q.data();
+  tile.k = k.data();
+  tile.q_stride = tile.k_stride = 2;
+  tile.q_type = of_q;
+  tile.k_type = of_k;
+  std::vector<double> term(6);
+  encoding.score->add(tile, term.data(), 3);
+  // The second query is of segment 1, the first two keys are not: seg[1] there, seg[0] with the third.
+  expect_near(Matrix{{term[0], term[1], term[2]}, {term[3], term[4], term[5]}}, {{-1.5, -1.5, 6.75}, {0.25, 0.25, 0.5}}, 1e-12,
+              "segments");
+}
+
+// One score by attention itself: the softmax of two keys, one of them with score 0, tells the other's.
+double score_of(const RotarySchedule& schedule, const std::vector<float>& q, const std::vector<float>& k, int64_t m, int64_t n) {
+  const int dim = static_cast<int>(q.size());
+  std::vector<float> keys(q.size(), 0.0F), out(1);
+  keys.insert(keys.end(), k.begin(), k.end());
+  const std::vector<float> values = {0, 1};
+  const std::vector<int64_t> at_q = {m}, at_k = {n, n};
+  AttentionInputs in;
+  in.q = heads_view(q.data(), 1, 1, dim);
+  in.k = heads_view(static_cast<const float*>(keys.data()), 2, 1, dim);
+  in.v = heads_view(values.data(), 2, 1, 1);
+  in.q_pos = at_q;
+  in.k_pos = at_k;
+  in.rotary = &schedule;
+  AttentionOptions options;
+  options.causal = false;
+  options.scale = 1;
+  double score[2] = {};
+  for (const bool reference : {false, true}) {
+    const auto done = reference ? attention_reference(in, options, heads_view(out.data(), 1, 1, 1))
+                                : attention(in, options, heads_view(out.data(), 1, 1, 1));
+    EXPECT_TRUE(done);
+    const auto share = static_cast<double>(out[0]);
+    score[reference ? 1 : 0] = std::log(share / (1 - share));
+  }
+  EXPECT_NEAR(score[0], score[1], 1e-4 * (1 + std::abs(score[1])));
+  return score[1];
+}
+
+TEST(EncodingCases, bia_xpos) {
+  const PositionEncoding encoding = make("xpos", {1, 8, 8, 1024, 0});
+  const RotarySchedule& schedule = *encoding.rotary;
+  const double zeta[] = {0.2857142857142857, 0.4642857142857143, 0.6428571428571429, 0.8214285714285714};
+  const double at_1024[] = {12.25, 4.6390532544378695, 2.419753086419753, 1.4820415879017013};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(std::exp(512 * schedule.decay[i]), zeta[i], 1e-14);
+    EXPECT_NEAR(std::exp(-1024 * schedule.decay[i]), at_1024[i], 1e-12);
+  }
+  const std::vector<float> q = {1, 2, 0, 1, -1, 1, 2, 0}, k = {2, 0, 1, 1, 1, -1, 0, 1};
+  // A float holds the share of a weight to 6e-8, so the score to 1e-6 near 0, and less well far from it.
+  EXPECT_NEAR(score_of(schedule, q, k, 600, 88), -0.46285435900666183, 1e-6);
+  EXPECT_NEAR(score_of(schedule, q, k, 1112, 600), -0.46285435900666183, 1e-6);
+  EXPECT_NEAR(score_of(schedule, q, k, 5, 3), -5.660761023677985, 1e-4);
+  EXPECT_NEAR(score_of(schedule, q, k, 1000600, 1000088), -0.46285435900666183, 1e-6);
+}
+
+// In some models the bias goes in before the scale: that is the slope times the scale, behind it.
+TEST(EncodingCases, bia_alibi_inside_scale) {
+  const Matrix q = {{16}}, k = {{1}, {0.5}, {0}, {-0.5}};
+  const double scale = 1 / std::sqrt(64.0);
+  for (const bool before : {true, false}) {
+    const PositionEncoding encoding =
+        make("alibi:scale=" + std::to_string(before ? scale : 1.0), {8, 1, 8, 1024, 0});
+    const Matrix want = {before ? std::vector<double>{1.8125, 0.875, -0.0625, -1.0} : std::vector<double>{0.5, 0, -0.5, -1}};
+    expect_near(scores(encoding, q, k, scale, 3), want, 1e-12, "before the scale");
+  }
+}
+
 // With kr = row number in one dim and q = 1 the term is the row of the distance.
 TEST(EncodingCases, bia_deberta_buckets) {
   Matrix rows;
@@ -417,6 +518,89 @@ TEST(EncodingCases, abs_padding_aware_offset) {
   position = 512;
   EXPECT_THAT(encoding.input->apply({&position, 1}, x.data(), 4).error().message(),
               testing::AllOf(HasSubstr("511"), HasSubstr("512")));
+}
+
+// OPT's ids: real tokens up to and including this one, - 1 + 2. The offset is the encoding's, the count is the caller's.
+TEST(EncodingCases, abs_offset_two_left_padding) {
+  std::vector<float> rows;
+  for (int i = 0; i < 10; ++i) rows.push_back(static_cast<float>(i));
+  const PositionEncoding encoding = make("learned:rows=10:offset=2", {1, 1, 1, 8, 0}, {{"table", {10, 1}, rows}});
+  const std::pair<std::vector<uint8_t>, std::vector<float>> cases[] = {{{0, 0, 1, 1}, {2, 2, 2, 3}}, {{1, 1, 1, 1}, {2, 3, 4, 5}}};
+  for (const auto& [mask, ids] : cases) {
+    std::vector<float> x(4, 0.0F);
+    ASSERT_TRUE(encoding.input->apply(positions_from_mask(mask), x.data(), 1));
+    EXPECT_EQ(x, ids);  // the row of a pad does not matter: it stands at 0
+    EXPECT_EQ(padding_segments(mask)[0], mask[0] != 0 ? 0 : -1);
+  }
+}
+
+// The keys that query m sees, of keys at 0, 1, ...: those with a weight.
+std::vector<int64_t> seen(const Reach& reach, int64_t m, const std::vector<int64_t>& k_pos, const std::vector<int32_t>& segments = {},
+                          const PairMap* pairs = nullptr) {
+  std::vector<int64_t> list;
+  const std::vector<float> q = {0, 0};
+  const std::vector<float> k(2 * k_pos.size(), 0.0F);
+  const std::vector<int64_t> at = {m};
+  const std::vector<int32_t> segment = {0};
+  for (size_t j = 0; j < k_pos.size(); ++j) {
+    std::vector<float> v(k_pos.size(), 0.0F), out(1);
+    v[j] = 1;
+    AttentionInputs in;
+    in.q = heads_view(q.data(), 1, 1, 2);
+    in.k = heads_view(k.data(), static_cast<int64_t>(k_pos.size()), 1, 2);
+    in.v = heads_view(static_cast<const float*>(v.data()), static_cast<int64_t>(k_pos.size()), 1, 1);
+    in.q_pos = at;
+    in.k_pos = k_pos;
+    in.q_index = static_cast<int64_t>(std::find(k_pos.begin(), k_pos.end(), m) - k_pos.begin());
+    for (size_t i = 0; i < k_pos.size(); ++i) {
+      if (k_pos[i] == m) in.q_index = static_cast<int64_t>(i);
+    }
+    if (!segments.empty()) {
+      in.q_segment = segment;
+      in.k_segment = segments;
+    }
+    in.pairs = pairs;
+    AttentionOptions options;
+    options.reach = reach;
+    float expected = 0;
+    EXPECT_TRUE(attention_reference(in, options, heads_view(&expected, 1, 1, 1)));
+    EXPECT_TRUE(attention(in, options, heads_view(out.data(), 1, 1, 1)));
+    EXPECT_NEAR(out[0], expected, 1e-6);
+    if (expected > 0) list.push_back(static_cast<int64_t>(j));
+  }
+  return list;
+}
+std::vector<int64_t> count_to(int64_t count) {
+  std::vector<int64_t> list;
+  for (int64_t i = 0; i < count; ++i) list.push_back(i);
+  return list;
+}
+
+TEST(EncodingCases, lyr_window_edge) {
+  const std::pair<int64_t, std::vector<int64_t>> cases[] = {{10, {7, 8, 9, 10}}, {2, {0, 1, 2}}, {3, {0, 1, 2, 3}}, {4, {1, 2, 3, 4}}};
+  for (const auto& [m, keys] : cases) EXPECT_EQ(seen({4, 0, 0}, m, count_to(12)), keys) << m;
+}
+
+TEST(EncodingCases, lyr_chunked_attention) {
+  const std::pair<int64_t, std::vector<int64_t>> cases[] = {{3, {0, 1, 2, 3}}, {4, {4}}, {6, {4, 5, 6}}};
+  for (const auto& [m, keys] : cases) EXPECT_EQ(seen({0, 0, 4}, m, count_to(9)), keys) << m;
+  // Two pads in front move the rows, not the chunks: position 4 is row 6.
+  EXPECT_EQ(seen({0, 0, 4}, 4, {0, 0, 0, 1, 2, 3, 4, 5}, {-1, -1, 0, 0, 0, 0, 0, 0}), std::vector<int64_t>{6});
+}
+
+TEST(EncodingCases, lyr_sink_window) {
+  const PositionEncoding encoding = make("sinks:keep=2:window=3", {1, 2, 2, 1024, 0});
+  EXPECT_EQ(seen(encoding.reach, 9, count_to(12), {}, encoding.pairs.get()), (std::vector<int64_t>{0, 1, 7, 8, 9}));
+  // Places in the cache: keys 0 1 2 3 4, the query at 4. Distances are what a rotation sees.
+  const int64_t m = 9;
+  const std::pair<int64_t, double> distances[] = {{0, 4}, {1, 3}, {7, 2}, {8, 1}, {9, 0}};
+  for (const auto& [n, want] : distances) {
+    const uint64_t side = encoding.pairs->choose({m, m}, {n, n}).at(m, n);
+    double query = 0, key = 0;
+    encoding.pairs->query_positions(side, {&m, 1}, {&query, 1});
+    encoding.pairs->key_positions(side, {&n, 1}, {&key, 1});
+    EXPECT_EQ(query - key, want) << n;
+  }
 }
 
 TEST(EncodingCases, abs_hierarchical_extension) {

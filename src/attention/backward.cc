@@ -140,8 +140,9 @@ class KeyHead {
     const ScoreTile tile = tile_of(i, h, cols);
     const std::vector<double> before = scores;
     if (in_.score != nullptr) {
-      in_.score->add(tile, scores.data(), static_cast<int64_t>(cols));
-      for (size_t c = 0; c < cols; ++c) scores[c] = before[c] == kHidden ? kHidden : scores[c];
+      std::vector<float> narrow(scores.begin(), scores.end());
+      in_.score->add(tile, narrow.data(), static_cast<int64_t>(cols));
+      for (size_t c = 0; c < cols; ++c) scores[c] = before[c] == kHidden ? kHidden : static_cast<double>(narrow[c]);
     }
 
     std::vector<double> weights(cols, 0.0), gradient(cols, 0.0);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "encodings/dot.h"
+#include "simd/ops.h"
 
 namespace ropewalk {
 namespace {
@@ -114,34 +115,47 @@ void VectorTerm::backward(const ScoreTile& row, std::span<const double>, std::sp
   const int dim = shape().dim, head = row.head;
   const float* v = query_bias(head);
   const float* u = key_vector(head);
-  double* by_v = query_bias_gradient(weights, head);
-  double* by_u = key_vector_gradient(weights, head);
-  const auto add = [dim](double factor, const float* x, auto* to) {
-    for (int i = 0; x != nullptr && to != nullptr && i < dim; ++i)
-      to[i] += static_cast<std::remove_reference_t<decltype(*to)>>(factor * static_cast<double>(x[i]));
+  std::vector<float> query(row.q, row.q + dim);
+  for (int i = 0; v != nullptr && i < dim; ++i) query[static_cast<size_t>(i)] += v[i];
+  const auto scaled = [&](size_t c) { return row.scale * gradient[c]; };
+  const auto add = [dim](double factor, const float* x, double* to) {
+    for (int i = 0; to != nullptr && i < dim; ++i) to[i] += factor * static_cast<double>(x[i]);
   };
-  for (size_t c = 0; c < gradient.size(); ++c) {
-    const double g = row.scale * gradient[c];
+  // Neighbours that share a vector share its products.
+  std::vector<float> by_query(static_cast<size_t>(dim), 0.0F), sum_of_keys(static_cast<size_t>(dim), 0.0F);
+  for (size_t c = 0; c < gradient.size() && has(Side::kQuery);) {
+    const int64_t i = this->row(Side::kQuery, row.q_pos[0] - row.k_pos[c]);
+    double g = scaled(c);
+    for (++c; c < gradient.size() && this->row(Side::kQuery, row.q_pos[0] - row.k_pos[c]) == i; ++c) g += scaled(c);
     if (g == 0) continue;
-    const int64_t d = row.q_pos[0] - row.k_pos[c];
-    const float* k = row.k + static_cast<int64_t>(c) * row.k_stride;
-    float* by_k = content.k + static_cast<int64_t>(c) * content.k_stride;
-    if (has(Side::kQuery)) {
-      const int64_t i = this->row(Side::kQuery, d);
-      const float* a = vector(Side::kQuery, head, i);
-      double* by_a = vector_gradient(weights, Side::kQuery, head, i);
-      add(g, a, content.q);
-      add(g, a, by_v);
-      add(g, row.q, by_a);
-      add(g, v, by_a);
+    ops::add_scaled(static_cast<float>(g), vector(Side::kQuery, head, i), dim, by_query.data());
+    add(g, query.data(), vector_gradient(weights, Side::kQuery, head, i));
+  }
+  add(1, by_query.data(), query_bias_gradient(weights, head));
+  ops::add_to(by_query.data(), dim, content.q);
+
+  for (size_t c = 0; c < gradient.size() && has(Side::kKey);) {
+    const int64_t j = this->row(Side::kKey, row.q_pos[0] - row.k_pos[c]);
+    std::fill(sum_of_keys.begin(), sum_of_keys.end(), 0.0F);
+    bool any = false;
+    for (; c < gradient.size() && this->row(Side::kKey, row.q_pos[0] - row.k_pos[c]) == j; ++c) {
+      if (gradient[c] == 0) continue;
+      any = true;
+      const auto at = static_cast<int64_t>(c);
+      ops::add_scaled(static_cast<float>(scaled(c)), vector(Side::kKey, head, j), dim, content.k + at * content.k_stride);
+      ops::add_scaled(static_cast<float>(scaled(c)), row.k + at * row.k_stride, dim, sum_of_keys.data());
     }
-    if (has(Side::kKey)) {
-      const int64_t j = this->row(Side::kKey, d);
-      add(g, vector(Side::kKey, head, j), by_k);
-      add(g, k, vector_gradient(weights, Side::kKey, head, j));
+    if (any) add(1, sum_of_keys.data(), vector_gradient(weights, Side::kKey, head, j));
+  }
+  if (u != nullptr) {
+    std::fill(sum_of_keys.begin(), sum_of_keys.end(), 0.0F);
+    for (size_t c = 0; c < gradient.size(); ++c) {
+      if (gradient[c] == 0) continue;
+      const auto at = static_cast<int64_t>(c);
+      ops::add_scaled(static_cast<float>(scaled(c)), u, dim, content.k + at * content.k_stride);
+      ops::add_scaled(static_cast<float>(scaled(c)), row.k + at * row.k_stride, dim, sum_of_keys.data());
     }
-    add(g, u, by_k);
-    add(g, k, by_u);
+    add(1, sum_of_keys.data(), key_vector_gradient(weights, head));
   }
   if (has_rest()) backward_rest(row, gradient, content, weights);
 }
