@@ -43,7 +43,7 @@ EncodingWeight weight_of(const json& given) {
 }
 
 TEST(EncodingsGolden, AttentionOutputs) {
-  ASSERT_GE(golden()["attention"].size(), 14U);
+  ASSERT_GE(golden()["attention"].size(), 48U);
   for (const json& c : golden()["attention"]) {
     const auto tokens = c["tokens"].get<int64_t>();
     const int heads = c["heads"], key_heads = c["key_heads"], dim = c["dim"];
@@ -55,19 +55,31 @@ TEST(EncodingsGolden, AttentionOutputs) {
                v = waves(tokens * key_heads * dim, 3);
     std::vector<int64_t> positions;
     for (int64_t t = 0; t < tokens; ++t) positions.push_back(c["first"].get<int64_t>() + t);
+    const auto queries = c["queries"].get<int64_t>();  // the last ones
+    const auto types = c["types"].get<std::vector<int32_t>>();
+    std::vector<int64_t> k_axes, q_axes;
+    for (const json& row : c["axes"]) {
+      const auto axis = row.get<std::vector<int64_t>>();
+      k_axes.insert(k_axes.end(), axis.begin(), axis.end());
+      q_axes.insert(q_axes.end(), axis.end() - queries, axis.end());
+    }
     AttentionInputs in;
-    in.q = heads_view(q.data(), tokens, heads, dim);
+    in.q = heads_view(q.data() + (tokens - queries) * heads * dim, queries, heads, dim);
     in.k = heads_view(k.data(), tokens, key_heads, dim);
     in.v = heads_view(v.data(), tokens, key_heads, dim);
-    in.q_pos = in.k_pos = positions;
-    in.score = made->score.get();
-    in.value = made->value.get();
+    in.k_pos = positions;
+    in.q_pos = in.k_pos.last(static_cast<size_t>(queries));
+    in.q_index = tokens - queries;
+    in.q_type = in.k_type = types;
+    in.q_axes = q_axes;
+    in.k_axes = k_axes;
     AttentionOptions options;
+    use_encoding(*made, in, options);
     options.scale = c["scale"];
     options.causal = c["causal"];
     for (const bool reference : {false, true}) {
-      std::vector<float> out(q.size());
-      const HeadsView view = heads_view(out.data(), tokens, heads, dim);
+      std::vector<float> out(static_cast<size_t>(queries * heads * dim));
+      const HeadsView view = heads_view(out.data(), queries, heads, dim);
       ASSERT_TRUE(reference ? attention_reference(in, options, view) : attention(in, options, view));
       for (size_t i = 0; i < out.size(); ++i) {
         ASSERT_NEAR(static_cast<double>(out[i]), c["out"][i].get<double>(), reference ? 2e-6 : 1e-5)

@@ -33,16 +33,18 @@ def inputs(tokens, heads, key_heads, dim):
     return q, k.repeat(group, axis=1), v.repeat(group, axis=1)
 
 
-def attention(q, k, v, scale, term=None, causal=True, value_term=None):
-    """term(h) [T][T] is added to head h's scores, value_term(h) [T][T][D] to the values of a pair."""
+def attention(q, k, v, scale, term=None, causal=True, value_term=None, whole=False, visible=None):
+    """term(h) [T][T] is added to head h's scores (whole: it is them), value_term(h) [T][T][D] to the values of a pair."""
     tokens, heads, dim = q.shape
     out = numpy.zeros((tokens, heads, dim))
     for h in range(heads):
-        scores = scale * q[:, h] @ k[:, h].T
+        scores = scale * q[:, h] @ k[:, h].T if not whole else 0
         if term is not None:
             scores = scores + term(h)
         if causal:
             scores = numpy.where(numpy.tril(numpy.ones((tokens, tokens), bool)), scores, -numpy.inf)
+        if visible is not None:
+            scores = numpy.where(visible, scores, -numpy.inf)
         weights = numpy.exp(scores - scores.max(axis=1, keepdims=True))
         weights /= weights.sum(axis=1, keepdims=True)
         out[:, h] = weights @ v[:, h]
@@ -55,14 +57,17 @@ CASES = []
 
 
 def case(encoding, term, *, tokens=9, heads=6, key_heads=3, dim=8, first=0, causal=True, scale=None, weights=None, value_term=None,
-         source="formula in NumPy double"):
+         source="formula in NumPy double", whole=False, visible=None, queries=None, types=None, axes=None):
     q, k, v = inputs(tokens, heads, key_heads, dim)
     used = 1 / math.sqrt(dim) if scale is None else scale
     positions = numpy.arange(first, first + tokens)
     out = attention(q, k, v, used, None if term is None else lambda h: term(h, positions, q[:, h], k[:, h], used), causal,
-                    None if value_term is None else lambda h: value_term(h, positions))
+                    None if value_term is None else lambda h: value_term(h, positions), whole,
+                    None if visible is None else visible(positions))
+    out = out[tokens - (queries or tokens):]
     CASES.append({"encoding": encoding, "tokens": tokens, "heads": heads, "key_heads": key_heads, "dim": dim, "first": first,
                   "causal": causal, "scale": used, "weights": weights or [], "source": source,
+                  "queries": queries or tokens, "types": types or [], "axes": axes or [],
                   "out": [float(f"{x:.7g}") for x in out.ravel()]})
 
 
@@ -193,6 +198,157 @@ def deberta():
              source=f"buckets of transformers {transformers.__version__} (deberta_v2), the rest in NumPy double")
 
 
+def turn(x, positions, frequencies, interleaved=False):
+    """The rotation as one complex product a plane; positions [T] or [T][planes]."""
+    planes = len(frequencies)
+    z = x[:, 0:2 * planes:2] + 1j * x[:, 1:2 * planes:2] if interleaved else x[:, :planes] + 1j * x[:, planes:2 * planes]
+    positions = numpy.asarray(positions, float)
+    z = z * numpy.exp(1j * (positions[:, None] if positions.ndim == 1 else positions) * frequencies)
+    if interleaved:
+        return numpy.stack([z.real, z.imag], axis=-1).reshape(len(x), -1)
+    return numpy.concatenate([z.real, z.imag], axis=1)
+
+
+def frequencies_of(dim, theta=10000.0):
+    return theta ** (-2 * numpy.arange(dim // 2) / dim)
+
+
+def rotary(positions_of=None, interleaved=False, dim=8, theta=10000.0):
+    """Scores of keys and queries turned by (m, n) = positions_of(m, n), pair by pair."""
+    f = frequencies_of(dim, theta)
+
+    def scores(h, p, q, k, s):
+        if positions_of is None:
+            return s * turn(q, p, f, interleaved) @ turn(k, p, f, interleaved).T
+        out = numpy.empty((len(p), len(p)))
+        for i, m in enumerate(p):
+            for j, n in enumerate(p):
+                at_m, at_n = positions_of(int(m), int(n))
+                out[i, j] = s * turn(q[i:i + 1], [at_m], f)[0] @ turn(k[j:j + 1], [at_n], f)[0]
+        return out
+    return scores
+
+
+def llama():
+    """Meta's Llama 3 attention re-derived: frequencies and products in complex64, repeated key heads, a cache before the queries,
+    a causal mask. And transformers' two products."""
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+    def meta(h, p, q, k, s):
+        angles = torch.outer(torch.from_numpy(p).float(), 1.0 / (500000.0 ** (torch.arange(0, 8, 2)[:4].float() / 8)))
+        cis = torch.polar(torch.ones_like(angles), angles)
+        turned = [torch.view_as_real(torch.view_as_complex(torch.from_numpy(x).float().reshape(len(p), 4, 2)) * cis).reshape(len(p), 8)
+                  for x in (q, k)]
+        return s * (turned[0] @ turned[1].T).double().numpy()
+
+    def hf(h, p, q, k, s):
+        angles = torch.outer(torch.from_numpy(p).float(), 1.0 / (10000.0 ** (torch.arange(0, 8, 2).float() / 8)))
+        both = torch.cat([angles, angles], dim=-1)[None]
+        a, b = apply_rotary_pos_emb(torch.from_numpy(q).float()[None, None], torch.from_numpy(k).float()[None, None], both.cos(), both.sin())
+        return s * (a[0, 0] @ b[0, 0].T).double().numpy()
+    for first, queries in ((0, None), (40, 3), (7, 1)):
+        case("rope:theta=500000:interleaved=1", meta, whole=True, first=first, queries=queries, tokens=12,
+             source=f"Meta's Llama 3 attention re-derived, complex64 of torch {torch.__version__}")
+        case("rope", hf, whole=True, first=first, queries=queries, tokens=12,
+             source=f"transformers {transformers.__version__} apply_rotary_pos_emb")
+
+
+def rotary_family():
+    case("rope:interleaved=1", rotary(interleaved=True), whole=True, first=1000000, causal=False)
+    # Long range: both factors of xPos alone leave the range of a float.
+    for first in (0, 5, 10 ** 6):
+        def xpos(h, p, q, k, s):
+            f = frequencies_of(8)
+            zeta = (2 * numpy.arange(4) / 8 + 0.4) / 1.4
+            d = distance(p)
+            zq, zk = q[:, 0::2] + 1j * q[:, 1::2], k[:, 0::2] + 1j * k[:, 1::2]
+            return s * (zq[:, None] * zk.conj()[None] * numpy.exp(1j * d[..., None] * f) * zeta ** (d[..., None] / 512)).real.sum(-1)
+        case("xpos", xpos, whole=True, first=first, tokens=30)
+    # Three axes; sections [2, 1, 1] and in turns.
+    axes = [[0, 1, 2, 3, 3, 3, 3, 3, 3, 6, 7], [0, 1, 2, 3, 3, 3, 4, 4, 4, 6, 7], [0, 1, 2, 3, 4, 5, 3, 4, 5, 6, 7]]
+    for text, axis in (("mrope:time=2:height=1:width=1", [0, 0, 1, 2]), ("mrope:time=2:height=1:width=1:turns=1", [0, 1, 2, 0])):
+        at = numpy.array(axes)[axis].T
+        case(text, lambda h, p, q, k, s: s * turn(q, at, frequencies_of(8)) @ turn(k, at, frequencies_of(8)).T, whole=True, tokens=11, axes=axes)
+    grid = [[n // 4 for n in range(12)], [n % 4 for n in range(12)]]
+    f = frequencies_of(8)
+    for text, used in (("rope_2d", f[[0, 2, 1, 3]]), ("rope_2d:alternate=0", f[[0, 2, 0, 2]])):
+        at = numpy.array(grid)[[0, 0, 1, 1]].T
+        case(text, lambda h, p, q, k, s: s * turn(q, at, used) @ turn(k, at, used).T, whole=True, tokens=12, axes=grid, causal=False)
+    plain = rotary()
+    case("logn:length=16", lambda h, p, q, k, s: plain(h, p, q, k, s) * numpy.maximum(1, numpy.log(p + 1) / math.log(16))[:, None],
+         whole=True, first=10, tokens=20)
+    case("temperature:length=8:theta=0", lambda h, p, q, k, s: s * q @ k.T * (1 + 0.1 * numpy.log(1 + (p + 1) // 8))[:, None], whole=True,
+         first=3, tokens=30, source="transformers' llama4 formula in NumPy double")
+    case("temperature:length=8:ministral=1", lambda h, p, q, k, s: plain(h, p, q, k, s) * (1 + 0.1 * numpy.log(1 + p // 8))[:, None],
+         whole=True, first=3, tokens=30, source="transformers' ministral3 formula in NumPy double")
+
+
+def pair_rules():
+    case("window:window=5", rotary(), whole=True, tokens=20, visible=lambda p: distance(p) < 5)
+    case("chunked:chunk=6", rotary(), whole=True, tokens=20, first=3, visible=lambda p: p[:, None] // 6 == p[None, :] // 6)
+    group, window = 3, 5
+    far = lambda m, n: (m // group + window - window // group, n // group)
+    case("self_extend:group=3:window=5", rotary(lambda m, n: (m, n) if m - n < window else far(m, n)), whole=True, tokens=24, first=2)
+    case("rerope:window=5", rotary(lambda m, n: (m, n) if m - n < window else (window, 0)), whole=True, tokens=24, first=2)
+    case("rerope:window=5:leak=4", rotary(lambda m, n: (m, n) if m - n < window else (window + (m - n - window) / 4, 0)), whole=True, tokens=24,
+         first=2)
+    keep, window_of_sinks = 3, 6
+    place = lambda m, n: (m, n) if m - n < window_of_sinks else (min(m, keep + window_of_sinks - 1), n)
+    case("sinks:keep=3:window=6", rotary(place), whole=True, tokens=24,
+         visible=lambda p: (distance(p) < window_of_sinks) | (p[None, :] < keep))
+    chunk, near, trained = 6, 3, 10
+
+    def dual(m, n):
+        if m // chunk == n // chunk:
+            return m % chunk, n % chunk
+        if m // chunk == n // chunk + 1 and m % chunk < near:
+            return min(m % chunk + chunk, trained - 1), n % chunk
+        return trained - 1, n % chunk
+    case(f"dual_chunk:chunk={chunk}:window={near}:trained={trained}", rotary(dual), whole=True, tokens=30)
+
+
+def contextual():
+    table = waves(5 * 8, 13, 0.4).reshape(5, 8)
+
+    def cope(h, p, q, k, s):
+        """The authors' code (arXiv:2405.18719, appendix), on scaled and masked scores."""
+        scores = s * q @ k.T
+        scores = numpy.where(distance(p) >= 0, scores, -numpy.inf)
+        gates = 1 / (1 + numpy.exp(-scores))
+        at = numpy.minimum(numpy.flip(numpy.cumsum(numpy.flip(gates, -1), -1), -1), len(table) - 1)
+        low, high = numpy.floor(at).astype(int), numpy.ceil(at).astype(int)
+        products = q @ table.T
+        w = at - low
+        return scores + numpy.take_along_axis(products, high, 1) * w + numpy.take_along_axis(products, low, 1) * (1 - w)
+    case("cope:positions=5", cope, whole=True, tokens=20, weights=[{"name": "embedding", "shape": [5, 8], "start": 13, "scale": 0.4}])
+
+    heads, dim, width = 6, 8, 48
+    wr = waves(width * heads * dim, 8, 0.2).reshape(width, heads, dim)
+    u, v = waves(heads * dim, 9, 0.5).reshape(heads, dim), waves(heads * dim, 10, 0.5).reshape(heads, dim)
+    bias, segment = waves(heads * dim, 11, 0.5).reshape(heads, dim), waves(2 * heads * dim, 12, 0.5).reshape(2, heads, dim)
+    types = [0, 0, 1, 1, 1, 0, 0, 1, 1, 0, 0, 0]
+
+    def xlnet(h, p, q, k, s):
+        angles = distance(p)[..., None] * 10000.0 ** (-2 * numpy.arange(width // 2) / width)
+        r = numpy.concatenate([numpy.sin(angles), numpy.cos(angles)], axis=-1) @ wr[:, h]
+        other = (numpy.array(types)[:, None] != numpy.array(types)[None, :]).astype(int)
+        by_segment = (q + bias[h]) @ segment[:, h].T
+        return s * (u[h] @ k.T + numpy.einsum("md,mnd->mn", q + v[h], r) + numpy.take_along_axis(by_segment, other, 1))
+    shape = [heads, dim]
+    given = [{"name": "wr", "shape": [width, heads, dim], "start": 8, "scale": 0.2}, {"name": "u", "shape": shape, "start": 9, "scale": 0.5},
+             {"name": "v", "shape": shape, "start": 10, "scale": 0.5}, {"name": "s", "shape": shape, "start": 11, "scale": 0.5},
+             {"name": "segment", "shape": [2, heads, dim], "start": 12, "scale": 0.5}]
+    case("xlnet", xlnet, tokens=12, causal=False, weights=given, types=types)
+
+
+def complex_words():
+    """Scores of complex numbers held in turns. The words themselves: tables()."""
+    number = lambda x: x[:, 0::2] + 1j * x[:, 1::2]
+    given = [{"name": "frequency", "shape": [24], "start": 1, "scale": 1}, {"name": "phase", "shape": [24], "start": 2, "scale": 1}]
+    case("complex", lambda h, p, q, k, s: s * abs(number(q) @ number(k).conj().T), whole=True, tokens=12, weights=given)
+    case("complex:product=1", lambda h, p, q, k, s: s * abs(number(q) @ number(k).T), whole=True, tokens=12, weights=given, causal=False)
+
+
 def tables():
     """Absolute encodings as tables [positions][C]."""
     found = []
@@ -221,6 +377,11 @@ def main():
     shaw()
     xl()
     deberta()
+    llama()
+    rotary_family()
+    pair_rules()
+    contextual()
+    complex_words()
     whole = {"versions": {"transformers": transformers.__version__, "torch": torch.__version__, "numpy": numpy.__version__},
              "attention": CASES, "tables": tables(), "t5_edges": t5_edges()}
     json.dump(whole, sys.stdout, indent=None, separators=(",", ":"))
