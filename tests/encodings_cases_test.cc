@@ -355,7 +355,8 @@ TEST(EncodingCases, bia_xl_segment_term) {
 }
 
 // One score by attention itself: the softmax of two keys, one of them with score 0, tells the other's.
-double score_of(const RotarySchedule& schedule, const std::vector<float>& q, const std::vector<float>& k, int64_t m, int64_t n) {
+double score_of(const RotarySchedule& schedule, const std::vector<float>& q, const std::vector<float>& k, int64_t m,
+                int64_t n) {
   const int dim = static_cast<int>(q.size());
   std::vector<float> keys(q.size(), 0.0F), out(1);
   keys.insert(keys.end(), k.begin(), k.end());
@@ -405,8 +406,7 @@ TEST(EncodingCases, bia_alibi_inside_scale) {
   const Matrix q = {{16}}, k = {{1}, {0.5}, {0}, {-0.5}};
   const double scale = 1 / std::sqrt(64.0);
   for (const bool before : {true, false}) {
-    const PositionEncoding encoding =
-        make("alibi:scale=" + std::to_string(before ? scale : 1.0), {8, 1, 8, 1024, 0});
+    const PositionEncoding encoding = make("alibi:scale=" + std::to_string(before ? scale : 1.0), {8, 1, 8, 1024, 0});
     const Matrix want = {before ? std::vector<double>{1.8125, 0.875, -0.0625, -1.0} : std::vector<double>{0.5, 0, -0.5, -1}};
     expect_near(scores(encoding, q, k, scale, 3), want, 1e-12, "before the scale");
   }
@@ -525,7 +525,8 @@ TEST(EncodingCases, abs_offset_two_left_padding) {
   std::vector<float> rows;
   for (int i = 0; i < 10; ++i) rows.push_back(static_cast<float>(i));
   const PositionEncoding encoding = make("learned:rows=10:offset=2", {1, 1, 1, 8, 0}, {{"table", {10, 1}, rows}});
-  const std::pair<std::vector<uint8_t>, std::vector<float>> cases[] = {{{0, 0, 1, 1}, {2, 2, 2, 3}}, {{1, 1, 1, 1}, {2, 3, 4, 5}}};
+  const std::pair<std::vector<uint8_t>, std::vector<float>> cases[] = {{{0, 0, 1, 1}, {2, 2, 2, 3}},
+                                                                       {{1, 1, 1, 1}, {2, 3, 4, 5}}};
   for (const auto& [mask, ids] : cases) {
     std::vector<float> x(4, 0.0F);
     ASSERT_TRUE(encoding.input->apply(positions_from_mask(mask), x.data(), 1));
@@ -535,8 +536,8 @@ TEST(EncodingCases, abs_offset_two_left_padding) {
 }
 
 // The keys that query m sees, of keys at 0, 1, ...: those with a weight.
-std::vector<int64_t> seen(const Reach& reach, int64_t m, const std::vector<int64_t>& k_pos, const std::vector<int32_t>& segments = {},
-                          const PairMap* pairs = nullptr) {
+std::vector<int64_t> seen(const Reach& reach, int64_t m, const std::vector<int64_t>& k_pos,
+                          const std::vector<int32_t>& segments = {}, const PairMap* pairs = nullptr) {
   std::vector<int64_t> list;
   const std::vector<float> q = {0, 0};
   const std::vector<float> k(2 * k_pos.size(), 0.0F);
@@ -577,7 +578,8 @@ std::vector<int64_t> count_to(int64_t count) {
 }
 
 TEST(EncodingCases, lyr_window_edge) {
-  const std::pair<int64_t, std::vector<int64_t>> cases[] = {{10, {7, 8, 9, 10}}, {2, {0, 1, 2}}, {3, {0, 1, 2, 3}}, {4, {1, 2, 3, 4}}};
+  const std::pair<int64_t, std::vector<int64_t>> cases[] = {
+      {10, {7, 8, 9, 10}}, {2, {0, 1, 2}}, {3, {0, 1, 2, 3}}, {4, {1, 2, 3, 4}}};
   for (const auto& [m, keys] : cases) EXPECT_EQ(seen({4, 0, 0}, m, count_to(12)), keys) << m;
 }
 

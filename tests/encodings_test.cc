@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "ropewalk/attention.h"
 #include "ropewalk/encodings.h"
+#include "simd/test_targets.h"
 
 namespace ropewalk {
 namespace {
@@ -204,6 +205,70 @@ TEST_P(EveryEncoding, OrderOfWordsMatters) {
   }
 }
 
+// On every SIMD target of this machine, in f32: what differs is rounding.
+TEST_P(EveryEncoding, SimdTargetsAgree) {
+  const auto x = embeddings(150);
+  const auto positions = count_from(0, 150);
+  const Layer one = layer();
+  const auto want = one.attend(x, positions, true);
+  simd::on_each_target(
+      [&](const std::string& target) { EXPECT_LT(largest_difference(want, one.attend(x, positions)), kClose) << target; });
+}
+
+// A row of a padded batch equals the row alone: pads in front are hidden, and move no position.
+TEST_P(EveryEncoding, LeftPaddingChangesNothing) {
+  constexpr int64_t kTokens = 40, kPads = 7;
+  const Layer one = layer();
+  const auto x = embeddings(kTokens);
+  const auto alone = one.attend(x, count_from(0, kTokens));
+  const auto embedded = one.embed(x, count_from(0, kTokens));
+  std::vector<float> q(kPads * kWidth, 3.0F), v(kPads * kWidth, NAN);
+  q.insert(q.end(), embedded.begin(), embedded.end());
+  v.insert(v.end(), x.begin(), x.end());
+  std::vector<int64_t> positions(kPads, 0);
+  std::vector<int32_t> segments(kPads, -1);
+  for (int64_t i = 0; i < kTokens; ++i) {
+    positions.push_back(i);
+    segments.push_back(0);
+  }
+  AttentionInputs in;
+  AttentionOptions how;
+  in.q = heads_view(q.data(), kPads + kTokens, kHeads, kDim);
+  in.k = heads_view(q.data(), kPads + kTokens, kKeyHeads, kDim);
+  in.v = heads_view(v.data(), kPads + kTokens, kKeyHeads, kDim);
+  in.k.token_stride = in.v.token_stride = kWidth;
+  in.q_pos = in.k_pos = positions;
+  in.q_segment = in.k_segment = segments;
+  use_encoding(one.encoding, in, how);
+  std::vector<float> out(q.size());
+  const auto done = attention(in, how, heads_view(out.data(), kPads + kTokens, kHeads, kDim));
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_LT(largest_difference(std::span(out).subspan(kPads * kWidth), alone), kClose);
+  for (size_t i = 0; i < kPads * kWidth; ++i) ASSERT_EQ(out[i], 0.0F);
+}
+
+// Nothing to do is done: no queries, or no keys.
+TEST_P(EveryEncoding, EmptyInputs) {
+  const Layer one = layer();
+  const auto x = embeddings(3);
+  const auto positions = count_from(0, 3);
+  AttentionInputs in;
+  AttentionOptions how;
+  in.q = heads_view(x.data(), 3, kHeads, kDim);
+  in.k = in.v = heads_view(x.data(), 0, kKeyHeads, kDim);
+  in.q_pos = positions;
+  use_encoding(one.encoding, in, how);
+  std::vector<float> out(x.size(), 5.0F);
+  ASSERT_TRUE(attention(in, how, heads_view(out.data(), 3, kHeads, kDim)));
+  for (const float y : out) EXPECT_EQ(y, 0.0F);
+  in.k = in.v = heads_view(x.data(), 3, kKeyHeads, kDim);
+  in.k_pos = positions;
+  in.q = heads_view(x.data(), 0, kHeads, kDim);
+  in.q_pos = {};
+  EXPECT_TRUE(attention(in, how, heads_view(out.data(), 0, kHeads, kDim)));
+  EXPECT_TRUE(attention_backward(in, how, heads_view(static_cast<const float*>(out.data()), 0, kHeads, kDim), {}));
+}
+
 TEST_P(EveryEncoding, SameBytesForAnyThreadCount) {
   const auto x = embeddings(200);
   const auto positions = count_from(0, 200);
@@ -244,7 +309,8 @@ class Gradients {
     AttentionOptions options;
     const AttentionInputs in = inputs(encoding, options);
     options.threads = 2;
-    const AttentionGradients to = {heads_view(by_q.data(), kTokens, kHeads, kDim), heads_view(by_k.data(), kTokens, kKeyHeads, kDim),
+    const AttentionGradients to = {heads_view(by_q.data(), kTokens, kHeads, kDim),
+                                   heads_view(by_k.data(), kTokens, kKeyHeads, kDim),
                                    heads_view(by_v.data(), kTokens, kKeyHeads, kDim), &by_weights};
     const auto done = attention_backward(in, options, heads_view(loss_.data(), kTokens, kHeads, kDim), to);
     ASSERT_TRUE(done) << done.error().message();

@@ -42,8 +42,7 @@ Result<int> run(const Options& options) {
   if (options.as == "svg") text = plot_svg(plot);
   if (options.as == "html") text = plot_html(plot);
   const bool to_file = !options.out.empty();
-  if (options.as == "terminal")
-    text = plot_terminal(plot, to_file ? 80 : terminal_width(), !to_file && colour_wanted(stdout));
+  if (options.as == "terminal") text = plot_terminal(plot, to_file ? 80 : terminal_width(), !to_file && colour_wanted(stdout));
   if (to_file) {
     ROPEWALK_CHECK_OK(write_file_atomically(options.out, text));
     print(options.common, fmt::format("written: {}\n", options.out));
@@ -69,7 +68,8 @@ void add_plot(CLI::App& app) {
                    "ropewalk plot rope xpos --distance 2048      # over each other",
                    "ropewalk plot t5 kerple_log --as svg --out biases.svg"});
   auto options = std::make_shared<Options>();
-  command.add_option("ENCODING", options->encodings, "encodings, as in `ropewalk encodings`, with parameters: t5:max=256")->required();
+  command.add_option("ENCODING", options->encodings, "encodings, as in `ropewalk encodings`, with parameters: t5:max=256")
+      ->required();
   command.add_option("--as", options->as, "terminal, svg, html or csv (default terminal)")
       ->check(CLI::IsMember({"terminal", "svg", "html", "csv"}));
   command.add_option("--out", options->out, "file to write; default: standard output");

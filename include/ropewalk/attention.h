@@ -33,7 +33,7 @@ struct AttentionInputs {
   std::span<const int32_t> k_segment;  //   segment < 0 is padding: it sees nothing (output 0) and is never seen
   const uint8_t* mask = nullptr;       // [T][S] or null: further restriction, 0 = hidden (draft trees, where T is small)
   int64_t mask_stride = 0;
-  std::span<const int32_t> q_type;         // [T], [S] or both empty: kinds of tokens, for terms that look at them
+  std::span<const int32_t> q_type;  // [T], [S] or both empty: kinds of tokens, for terms that look at them
   std::span<const int32_t> k_type;
   std::span<const int64_t> q_axes;  // [axes][T], [axes][S] or both empty: what a schedule with axes turns by; empty: every axis
   std::span<const int64_t> k_axes;  //   by q_pos and k_pos
@@ -60,13 +60,13 @@ struct AttentionGradients {
 };
 
 // From the gradient by `out`, any dtype. Nothing of a forward pass is needed: weights are formed again. Memory O(T + S) beside
-// the gradients; the same bytes for any thread count. NaN and infinity in visible tokens spread as arithmetic has it. Errors: as
-// attention.
+// the gradients; the same bytes for any thread count. NaN and infinity in visible tokens spread as arithmetic has it. Errors:
+// as attention.
 ROPEWALK_API Result<void> attention_backward(const AttentionInputs& inputs, const AttentionOptions& options,
                                              ConstHeadsView out_gradient, const AttentionGradients& gradients);
 
-// Attention over complex numbers (ropewalk/complex.h) with the softmax of Re <q, k> and of Im <q, k> apart: out = (softmax(Re) +
-// i softmax(Im)) v, v complex too. D and Dv even, q and out f32, neither rotation nor terms. Errors: as attention.
+// Attention over complex numbers (ropewalk/complex.h) with the softmax of Re <q, k> and of Im <q, k> apart: out = (softmax(Re)
+// + i softmax(Im)) v, v complex too. D and Dv even, q and out f32, neither rotation nor terms. Errors: as attention.
 ROPEWALK_API Result<void> complex_attention_split(const AttentionInputs& inputs, const AttentionOptions& options,
                                                   Pairing pairing, HeadsView out);
 

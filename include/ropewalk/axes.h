@@ -29,8 +29,8 @@ struct AxisPositions {
   int64_t delta = 0;               // next - (first + T): what decoding adds to the index of a token of this sequence
 };
 
-// mRoPE's positions (Wang et al. 2024, arXiv:2409.12191, section 2.1): text counts up on all axes; an image that starts at p has
-// time p + frame, height p + row, width p + col, patches row by row, and takes max(frames, rows, cols) positions. Errors:
+// mRoPE's positions (Wang et al. 2024, arXiv:2409.12191, section 2.1): text counts up on all axes; an image that starts at p
+// has time p + frame, height p + row, width p + col, patches row by row, and takes max(frames, rows, cols) positions. Errors:
 // kInvalidArgument for negative sizes, a part that is both or neither; kTooLarge beyond 2^31 positions.
 ROPEWALK_API Result<AxisPositions> axis_positions(std::span<const AxisPart> parts, int64_t first = 0);
 

@@ -20,8 +20,8 @@ namespace ropewalk {
 class ROPEWALK_API ComplexEmbedding {
  public:
   enum class Sharing : uint8_t {
-    kNone,          // w [V][C]: for each word and dimension
-    kOverWords,     // w [C]: a dimension has one
+    kNone,            // w [V][C]: for each word and dimension
+    kOverWords,       // w [C]: a dimension has one
     kOverDimensions,  // w [V]: a word has one
   };
   // Errors: kInvalidArgument for tables of other sizes, or not finite.

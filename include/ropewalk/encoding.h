@@ -85,7 +85,8 @@ class ROPEWALK_API ScoreTerm {
   virtual ~ScoreTerm() = default;
   virtual TermShape shape() const { return {}; }
   // Called before the tiles of a call, with the least and the largest d = m - n among its visible pairs: tables by distance are
-  // made here, and the term of a pair outside of every range prepared must not be asked for (a hidden one is left alone). Calls may run side by side. Errors: kTooLarge.
+  // made here, and the term of a pair outside of every range prepared must not be asked for (a hidden one is left alone). Calls
+  // may run side by side. Errors: kTooLarge.
   virtual Result<void> prepare(int64_t least, int64_t largest) const;
   // The term itself where it depends on the head and on d = m - n alone; else null.
   virtual const DistanceTerm* by_distance() const { return nullptr; }
@@ -101,8 +102,8 @@ class ROPEWALK_API ScoreTerm {
   virtual bool needs_content() const { return false; }  // reads tile.q and tile.k
   // Numbers that the term keeps for a row while its tiles pass, each once, from the last keys to the first.
   virtual int64_t row_state() const { return 0; }
-  // One query's row: `scores` is what add found, `gradient` the loss's by what it left (0 where hidden). Adds the term's parts of
-  // the gradients by content and weights; where the term reads the scores, `gradient` becomes that by `scores`. The default:
+  // One query's row: `scores` is what add found, `gradient` the loss's by what it left (0 where hidden). Adds the term's parts
+  // of the gradients by content and weights; where the term reads the scores, `gradient` becomes that by `scores`. The default:
   // there are no weights, and nothing is read.
   virtual void backward(const ScoreTile& row, std::span<const double> scores, std::span<double> gradient,
                         const ContentGradient& content, EncodingGradients& weights) const;
@@ -144,15 +145,15 @@ class ROPEWALK_API VectorTerm : public ScoreTerm {
   virtual bool has(Side side) const = 0;
   // The row of a distance, i(d) or j(d): it never falls as d grows, or never rises.
   virtual int64_t row(Side side, int64_t d) const = 0;
-  virtual const float* vector(Side side, int head, int64_t row) const = 0;         // [D]
-  virtual bool shared(Side) const { return false; }                                // all heads have one table
-  virtual const float* query_bias(int /*head*/) const { return nullptr; }          // v_h [D], or null: 0
-  virtual const float* key_vector(int /*head*/) const { return nullptr; }          // u_h [D], or null: 0
+  virtual const float* vector(Side side, int head, int64_t row) const = 0;  // [D]
+  virtual bool shared(Side) const { return false; }                         // all heads have one table
+  virtual const float* query_bias(int /*head*/) const { return nullptr; }   // v_h [D], or null: 0
+  virtual const float* key_vector(int /*head*/) const { return nullptr; }   // u_h [D], or null: 0
   // Where the gradients by them go, [D]; null: there are no weights behind them.
   virtual double* vector_gradient(EncodingGradients&, Side, int /*head*/, int64_t /*row*/) const { return nullptr; }
   virtual double* query_bias_gradient(EncodingGradients&, int /*head*/) const { return nullptr; }
   virtual double* key_vector_gradient(EncodingGradients&, int /*head*/) const { return nullptr; }
-  virtual bool has_rest() const { return false; }                                  // add_rest adds something
+  virtual bool has_rest() const { return false; }  // add_rest adds something
   virtual void add_rest(const ScoreTile& /*tile*/, float* /*scores*/, int64_t /*stride*/) const {}
   virtual void add_rest(const ScoreTile& /*tile*/, double* /*scores*/, int64_t /*stride*/) const {}
   virtual void backward_rest(const ScoreTile& /*row*/, std::span<const double> /*gradient*/, const ContentGradient&,

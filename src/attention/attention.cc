@@ -22,7 +22,7 @@
 namespace ropewalk {
 namespace {
 
-constexpr int64_t kBlockRows = 96;   // rows of a block: enough to use a packed panel well, few enough to balance threads
+constexpr int64_t kBlockRows = 96;  // rows of a block: enough to use a packed panel well, few enough to balance threads
 constexpr int64_t kVectorRows = 256;
 constexpr int64_t kChunkTiles = 2;   // few rows: tiles of a part, at least ...
 constexpr int64_t kMaxChunks = 128;  // ... and parts of a head, at most. Neither depends on threads: the result does not either

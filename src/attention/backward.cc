@@ -211,7 +211,7 @@ class KeyHead {
           ++spans_.back().last;
           continue;
         }
-        ROPEWALK_TRY(TurnedKeys* keys, turned_keys(side));
+        ROPEWALK_TRY(TurnedKeys * keys, turned_keys(side));
         ROPEWALK_TRY(const size_t query, turned_query(i, side, decays ? frame(tile) : 0));
         spans_.push_back({key, key + 1, keys, query});
       }
@@ -277,7 +277,8 @@ class KeyHead {
         }
       }
     }
-    for (int64_t j = 0; j < shape_.keys; ++j) turn_row(*schedule, turn_of(made.table, j), false, made.keys.data() + j * shape_.dim);
+    for (int64_t j = 0; j < shape_.keys; ++j)
+      turn_row(*schedule, turn_of(made.table, j), false, made.keys.data() + j * shape_.dim);
     return &made;
   }
 
@@ -404,8 +405,12 @@ Result<void> check_gradient(const char* name, const ConstHeadsView& view, const 
 
 Result<void> attention_backward(const AttentionInputs& inputs, const AttentionOptions& options, ConstHeadsView out_gradient,
                                 const AttentionGradients& gradients) {
-  const HeadsView out = {const_cast<void*>(out_gradient.data), out_gradient.dtype,        out_gradient.tokens,
-                         out_gradient.heads,                   out_gradient.dim,          out_gradient.token_stride,
+  const HeadsView out = {const_cast<void*>(out_gradient.data),
+                         out_gradient.dtype,
+                         out_gradient.tokens,
+                         out_gradient.heads,
+                         out_gradient.dim,
+                         out_gradient.token_stride,
                          out_gradient.head_stride};
   ROPEWALK_TRY(const AttentionShape shape, check_attention("attention_backward", inputs, options, out));
   ROPEWALK_CHECK_OK(check_gradient("q gradient", gradients.q, inputs.q));

@@ -19,10 +19,10 @@ Gradient backward(const Problem& p, const std::vector<float>& loss, int threads 
   Gradient g{std::vector<float>(p.q.size(), 77), std::vector<float>(p.k.size(), 77), std::vector<float>(p.v.size(), 77)};
   AttentionOptions options = p.options;
   options.threads = threads;
-  const auto done = attention_backward(p.in, options, heads_view(loss.data(), p.queries, p.heads, p.value_dim),
-                                       {heads_view(g.q.data(), p.queries, p.heads, p.dim),
-                                        heads_view(g.k.data(), p.keys, p.key_heads, p.dim),
-                                        heads_view(g.v.data(), p.keys, p.key_heads, p.value_dim), nullptr});
+  const auto done =
+      attention_backward(p.in, options, heads_view(loss.data(), p.queries, p.heads, p.value_dim),
+                         {heads_view(g.q.data(), p.queries, p.heads, p.dim), heads_view(g.k.data(), p.keys, p.key_heads, p.dim),
+                          heads_view(g.v.data(), p.keys, p.key_heads, p.value_dim), nullptr});
   EXPECT_TRUE(done) << (done ? "" : done.error().message());
   return g;
 }
@@ -167,7 +167,8 @@ TEST(Backward, BadGradientsAreErrors) {
   wrong.q = heads_view(q.data(), 7, 2, 20);
   const auto done = attention_backward(p.in, p.options, heads_view(out.data(), 7, 4, 6), wrong);
   ASSERT_FALSE(done);
-  EXPECT_THAT(done.error().message(), testing::AllOf(HasSubstr("q gradient"), HasSubstr("[7][4][10]"), HasSubstr("[7][2][20]")));
+  EXPECT_THAT(done.error().message(),
+              testing::AllOf(HasSubstr("q gradient"), HasSubstr("[7][4][10]"), HasSubstr("[7][2][20]")));
   EXPECT_FALSE(attention_backward(p.in, p.options, heads_view(out.data(), 7, 4, 5), {}));
   EXPECT_TRUE(attention_backward(p.in, p.options, heads_view(out.data(), 7, 4, 6), {}));
 }

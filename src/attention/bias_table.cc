@@ -15,7 +15,8 @@ constexpr double kLargest = 1e38;               // of a finite bias that a float
 
 }  // namespace
 
-Result<void> BiasTable::make(const AttentionInputs& inputs, const AttentionShape& shape, PosRange distances, const Threads& threads) {
+Result<void> BiasTable::make(const AttentionInputs& inputs, const AttentionShape& shape, PosRange distances,
+                             const Threads& threads) {
   const DistanceTerm* term = inputs.score == nullptr ? nullptr : inputs.score->by_distance();
   if (term == nullptr || inputs.q_pos.empty() || inputs.k_pos.empty()) return {};
   const int64_t least = distances.first;

@@ -153,13 +153,15 @@ Result<AttentionShape> check_attention(std::string_view who, const AttentionInpu
   if (inputs.rotary != nullptr) {
     ROPEWALK_CHECK_OK(check_schedule(who, *inputs.rotary, q.dim));
     if (inputs.k_rotated && !inputs.rotary->decay.empty())
-      return invalid("[{}] k_rotated: expected un-rotated keys, since the decay of a pair is formed with both, but got rotated "
-                     "ones", who);
+      return invalid(
+          "[{}] k_rotated: expected un-rotated keys, since the decay of a pair is formed with both, but got rotated "
+          "ones",
+          who);
   }
   ROPEWALK_CHECK_OK(check_axes(who, inputs));
   const bool no_types = inputs.q_type.empty() && inputs.k_type.empty();
-  if (!no_types && (static_cast<int64_t>(inputs.q_type.size()) != q.tokens ||
-                    static_cast<int64_t>(inputs.k_type.size()) != k.tokens)) {
+  if (!no_types &&
+      (static_cast<int64_t>(inputs.q_type.size()) != q.tokens || static_cast<int64_t>(inputs.k_type.size()) != k.tokens)) {
     return invalid("[{}] types: expected {} for queries and {} for keys, or none, but got {} and {}", who, q.tokens, k.tokens,
                    inputs.q_type.size(), inputs.k_type.size());
   }
@@ -187,8 +189,7 @@ PosRange distances_of(const AttentionInputs& inputs, const AttentionOptions& opt
   // Hidden pairs of a block and a tile that see anything of each other are not further out than this.
   constexpr int64_t kMargin = int64_t{4} * kKeyTile;
   range.first = std::max(range.first, inputs.q_pos.front() - inputs.k_pos.front() - inputs.q_index - kMargin);
-  if (options.reach.window > 0 && options.reach.sinks == 0)
-    range.last = std::min(range.last, options.reach.window + kMargin);
+  if (options.reach.window > 0 && options.reach.sinks == 0) range.last = std::min(range.last, options.reach.window + kMargin);
   range.last = std::max(range.first, range.last);
   return range;
 }

@@ -157,7 +157,8 @@ class Reference {
   static std::vector<double> positions_of(std::span<const int64_t> positions, std::span<const int64_t> axes, int64_t i) {
     std::vector<double> list;
     if (axes.empty()) return {static_cast<double>(positions[static_cast<size_t>(i)])};
-    for (auto at = static_cast<size_t>(i); at < axes.size(); at += positions.size()) list.push_back(static_cast<double>(axes[at]));
+    for (auto at = static_cast<size_t>(i); at < axes.size(); at += positions.size())
+      list.push_back(static_cast<double>(axes[at]));
     return list;
   }
 

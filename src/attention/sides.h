@@ -55,9 +55,7 @@ class Sides {
   RowRotation query_rotation(const Side& side, int64_t query) const;
   RowRotation key_rotation(const Side& side, int64_t tile) const;
   // Planes of a schedule with decay; 0 without. A pair map's schedules have none.
-  int64_t decayed_planes() const {
-    return in_.rotary == nullptr ? 0 : static_cast<int64_t>(in_.rotary->decay.size());
-  }
+  int64_t decayed_planes() const { return in_.rotary == nullptr ? 0 : static_cast<int64_t>(in_.rotary->decay.size()); }
   // The position that decay is counted from in a key tile.
   int64_t frame(int64_t tile) const { return visibility_.tile_range(tile).positions.last; }
   static int64_t queries_left_in_table(const Side& side, int64_t query) {

@@ -38,13 +38,13 @@ class VectorRows {
   int64_t y_stride_ = 0, z_stride_ = 0;
 
   AlignedBuffer<float> scratch_;
-  float* queries_ = nullptr;   // [group][block_][depth_stride_]: q + v, packed
-  float* with_bias_ = nullptr; // [block_][D]
-  float* y_ = nullptr;         // [group][block_][y_stride_]: products with all rows of a, or with the e in [low_, high_)
-  float* constant_ = nullptr;  // [group][block_][kWeightStride]: the product with one row of a, repeated
-  float* built_ = nullptr;     // [block_][group][kWeightStride]
-  float* keys_ = nullptr;      // [kKeyTile + a register tile][depth_stride_]: the tile's keys, packed like queries
-  float* z_ = nullptr;         // [kSome keys + a register tile][z_stride_]: their products with rows of b
+  float* queries_ = nullptr;    // [group][block_][depth_stride_]: q + v, packed
+  float* with_bias_ = nullptr;  // [block_][D]
+  float* y_ = nullptr;          // [group][block_][y_stride_]: products with all rows of a, or with the e in [low_, high_)
+  float* constant_ = nullptr;   // [group][block_][kWeightStride]: the product with one row of a, repeated
+  float* built_ = nullptr;      // [block_][group][kWeightStride]
+  float* keys_ = nullptr;       // [kKeyTile + a register tile][depth_stride_]: the tile's keys, packed like queries
+  float* z_ = nullptr;          // [kSome keys + a register tile][z_stride_]: their products with rows of b
 
   int head_ = 0;
   int64_t begin_ = 0, end_ = 0;

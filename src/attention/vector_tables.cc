@@ -9,7 +9,7 @@ namespace ropewalk {
 namespace {
 
 constexpr double kLog2e = 1.4426950408889634;
-constexpr int64_t kMostRows = 520;  // of a table whose products with a query are formed all at once
+constexpr int64_t kMostRows = 520;               // of a table whose products with a query are formed all at once
 constexpr int64_t kPad = int64_t{4} * kKeyTile;  // what a tile may look up beyond the least distance
 
 }  // namespace
@@ -89,8 +89,8 @@ Result<void> VectorTables::make_products(const AttentionInputs& inputs, const At
   if (key_.present) {
     ROPEWALK_TRY(edges_, AlignedBuffer<float>::make(shape.heads * 2 * keys_));
   }
-  const int64_t low = std::min(term_->row(VectorTerm::Side::kKey, distances_.first),
-                               term_->row(VectorTerm::Side::kKey, distances_.last));
+  const int64_t low =
+      std::min(term_->row(VectorTerm::Side::kKey, distances_.first), term_->row(VectorTerm::Side::kKey, distances_.last));
   parallel_for(threads, shape.key_heads * keys_, [&](int64_t item, int) {
     const auto key_head = static_cast<int>(item / keys_);
     const int64_t j = item % keys_;

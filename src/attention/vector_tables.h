@@ -18,11 +18,11 @@ struct VectorSide {
   // Rows of the packed table: the term's rows in their order, with `index`; or (by_distance) a row for each e, where the term
   // has about as many rows as there are distances.
   bool by_distance = false;
-  int tables = 0;                // 1 (shared by heads) or H
-  int64_t rows = 0;              // of a table
-  AlignedBuffer<float> packed;   // [tables][rows up to a whole tile][packed depth]
-  int64_t table_size = 0;        // elements of one table
-  std::vector<int32_t> index;    // [distances + padding] the packed row of e
+  int tables = 0;               // 1 (shared by heads) or H
+  int64_t rows = 0;             // of a table
+  AlignedBuffer<float> packed;  // [tables][rows up to a whole tile][packed depth]
+  int64_t table_size = 0;       // elements of one table
+  std::vector<int32_t> index;   // [distances + padding] the packed row of e
   const float* table(int head) const { return packed.data() + (tables == 1 ? 0 : head) * table_size; }
 };
 
@@ -45,9 +45,7 @@ class VectorTables {
   // Products with keys that do not depend on the query, in log2 units, [S] of a head: k . u; k . (b + u) for the first and for
   // the last row of b. Null where there is no such product.
   const float* key_products(int head) const { return products_.size() == 0 ? nullptr : products_.data() + head * keys_; }
-  const float* key_edge(int head, bool last) const {
-    return edges_.data() + (int64_t{head} * 2 + (last ? 1 : 0)) * keys_;
-  }
+  const float* key_edge(int head, bool last) const { return edges_.data() + (int64_t{head} * 2 + (last ? 1 : 0)) * keys_; }
   float scale_log2() const { return scale_log2_; }
 
  private:

@@ -48,11 +48,11 @@ TokenRange Visibility::query_range(int64_t begin, int64_t end) const {
                      in_.q_segment.empty() ? in_.q_segment : in_.q_segment.subspan(from, count));
 }
 
-int64_t Visibility::chunk_of(int64_t position) const {
-  return position / reach_.chunk - (position % reach_.chunk < 0 ? 1 : 0);
-}
+int64_t Visibility::chunk_of(int64_t position) const { return position / reach_.chunk - (position % reach_.chunk < 0 ? 1 : 0); }
 
-bool Visibility::has_sinks(const TokenRange& keys) const { return keys.positions.last >= 0 && keys.positions.first < reach_.sinks; }
+bool Visibility::has_sinks(const TokenRange& keys) const {
+  return keys.positions.last >= 0 && keys.positions.first < reach_.sinks;
+}
 
 bool Visibility::may_see(int64_t, int64_t end, const TokenRange& queries, int64_t tile) const {
   const TokenRange& keys = tile_range(tile);
@@ -110,8 +110,7 @@ bool Visibility::look_at(int64_t query, int64_t tile, int32_t& first, int32_t& l
   if (segment < 0 || (keys.one_segment && segment != keys.segment_min)) hi = 0;
   first = static_cast<int32_t>(std::min(lo, hi));
   last = static_cast<int32_t>(hi);
-  const bool scan =
-      in_.mask != nullptr || !keys.one_segment || sinks || ((window > 0 || reach_.chunk > 0) && !keys.sorted);
+  const bool scan = in_.mask != nullptr || !keys.one_segment || sinks || ((window > 0 || reach_.chunk > 0) && !keys.sorted);
   if (!scan) return true;  // and so for every query of the tile
   std::memset(seen, 0, kKeyTile);
   int32_t count = 0;

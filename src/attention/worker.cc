@@ -146,17 +146,15 @@ const void* AttentionWorker::queries(uint64_t side_key, int64_t tile) {
     for (int64_t i = begin_; i < end_;) {
       const int64_t count = side.schedule == nullptr ? end_ - i : std::min(end_ - i, Sides::queries_left_in_table(side, i));
       const bool folded = plan_->vectors != nullptr && plan_->vectors->folds_key_vector();
-      const RowSource source =
-          folded ? RowSource{folded_ + ((i - begin_) * shape.group + h) * shape.dim, DType::kF32,
-                             int64_t{shape.group} * shape.dim, static_cast<int>(count), shape.dim}
-                 : rows_of(plan_->inputs->q, head_ * shape.group + h, i, count);
+      const RowSource source = folded ? RowSource{folded_ + ((i - begin_) * shape.group + h) * shape.dim, DType::kF32,
+                                                  int64_t{shape.group} * shape.dim, static_cast<int>(count), shape.dim}
+                                      : rows_of(plan_->inputs->q, head_ * shape.group + h, i, count);
       const float* factor = side.schedule == nullptr ? nullptr : side.query_factor.data() + (i - side.query_begin);
       uint8_t bad[kKeyTile] = {};
       const int64_t row = (i - begin_) * shape.group + h;
       RowRotation rotation = plan_->sides->query_rotation(side, i);
       if (decays) rotation = decayed(side, rotation, i, count, tile);
-      if (plan_->kernels->pack_queries(source, rotation, factor, to + row * stride,
-                                       stride * shape.group, bad)) {
+      if (plan_->kernels->pack_queries(source, rotation, factor, to + row * stride, stride * shape.group, bad)) {
         for (int64_t r = 0; r < count; ++r) bad_queries_[row + r * shape.group] |= bad[r];
       }
       i += count;

@@ -25,10 +25,10 @@ struct AttentionPlan {
   const Sides* sides = nullptr;
   int64_t block = 1;  // queries of a block, at most
   bool packs_itself = false;
-  const BiasTable* bias = nullptr;    // of a score term that depends on the distance alone
+  const BiasTable* bias = nullptr;        // of a score term that depends on the distance alone
   const VectorTables* vectors = nullptr;  // of a score term of products with vectors of the distance
-  const float* values = nullptr;      // [Hkv][tiles][packed_value_tile]
-  const uint8_t* bad_keys = nullptr;  // [Hkv][tiles * kKeyTile]: NaN or infinity inside
+  const float* values = nullptr;          // [Hkv][tiles][packed_value_tile]
+  const uint8_t* bad_keys = nullptr;      // [Hkv][tiles * kKeyTile]: NaN or infinity inside
   const uint8_t* bad_values = nullptr;
 };
 

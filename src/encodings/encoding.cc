@@ -16,8 +16,8 @@ bool consecutive(std::span<const int64_t> positions) {
          positions.end();
 }
 
-// A row of a tile whose keys are consecutive, as nearly all are, takes one call of row(query, first key, out); any other row one
-// for each key.
+// A row of a tile whose keys are consecutive, as nearly all are, takes one call of row(query, first key, out); any other row
+// one for each key.
 template <class T, class Row>
 void add_rows(const ScoreTile& tile, T* scores, int64_t stride, const Row& row_of) {
   const size_t cols = tile.k_pos.size();

@@ -22,7 +22,7 @@ struct LayerPosition {
   std::optional<RotarySchedule> rotary_plain;  // the bare base, any scaling in the file removed
   std::optional<RotarySchedule> rotary_long;   // LongRoPE: replaces `rotary` in sequences longer than context_original
   Reach reach;
-  bool global = true;                          // false: a local (sliding-window) layer of a model that has both kinds
+  bool global = true;  // false: a local (sliding-window) layer of a model that has both kinds
 };
 
 struct LayerSpec {

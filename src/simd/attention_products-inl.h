@@ -229,8 +229,8 @@ HWY_INLINE TileRange range_of(const RowBlock& block, int row, int rows = kRows) 
   return range;
 }
 
-// q.k of kR rows and kV vectors of columns from col0, as sums (the columns behind them, up to `end`, are done): scaled, hidden where a row does not see them, and turned into
-// weights.
+// q.k of kR rows and kV vectors of columns from col0, as sums (the columns behind them, up to `end`, are done): scaled, hidden
+// where a row does not see them, and turned into weights.
 template <class P, int kR, int kV, bool kMasked, bool kBias>
 HWY_INLINE void weigh(VF (&t)[kR][kV], const RowBlock& block, int row, int col0, int end, float c) {
   const DF df;

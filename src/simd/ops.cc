@@ -301,9 +301,7 @@ void add_scaled(float factor, const float* x, int64_t n, float* out) noexcept {
   HWY_DYNAMIC_DISPATCH(add_scaled)(factor, x, n, out);
 }
 void scale_by(float factor, int64_t n, float* out) noexcept { HWY_DYNAMIC_DISPATCH(scale_by)(factor, n, out); }
-bool scale_finite(float factor, int64_t n, float* out) noexcept {
-  return HWY_DYNAMIC_DISPATCH(scale_finite)(factor, n, out);
-}
+bool scale_finite(float factor, int64_t n, float* out) noexcept { return HWY_DYNAMIC_DISPATCH(scale_finite)(factor, n, out); }
 void affine(const float* x, float slope, float offset, int64_t n, float* out) noexcept {
   HWY_DYNAMIC_DISPATCH(affine)(x, slope, offset, n, out);
 }

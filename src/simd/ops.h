@@ -16,9 +16,9 @@ void silu_multiply(const float* gate, const float* up, int64_t n, float* out) no
 // out[i] = gelu(gate[i]) * up[i] in the tanh form: 0.5 z (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3))) (Hendrycks and Gimpel 2016).
 void gelu_tanh_multiply(const float* gate, const float* up, int64_t n, float* out) noexcept;
 
-void add_to(const float* x, int64_t n, float* out) noexcept;  // out[i] += x[i]
+void add_to(const float* x, int64_t n, float* out) noexcept;                    // out[i] += x[i]
 void add_scaled(float factor, const float* x, int64_t n, float* out) noexcept;  // out[i] += factor * x[i]
-void scale_by(float factor, int64_t n, float* out) noexcept;  // out[i] *= factor
+void scale_by(float factor, int64_t n, float* out) noexcept;                    // out[i] *= factor
 bool scale_finite(float factor, int64_t n, float* out) noexcept;  // the same; false where a product is NaN or infinite
 void affine(const float* x, float slope, float offset, int64_t n, float* out) noexcept;  // out[i] = slope * x[i] + offset
 

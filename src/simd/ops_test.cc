@@ -185,7 +185,8 @@ TEST_P(Ops, AddAndScale) {
       EXPECT_FALSE(ops::scale_finite(1.0F, n, bad.data())) << i;
     }
     ops::affine(x.data(), 3.5F, -1.25F, n, y.data());
-    for (int64_t i = 0; i < n; ++i) EXPECT_NEAR(y.data()[i], 3.5F * x.data()[i] - 1.25F, 1e-6F * (1 + std::abs(x.data()[i]) * 4));
+    for (int64_t i = 0; i < n; ++i)
+      EXPECT_NEAR(y.data()[i], 3.5F * x.data()[i] - 1.25F, 1e-6F * (1 + std::abs(x.data()[i]) * 4));
   });
 }
 

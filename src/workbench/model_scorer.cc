@@ -130,8 +130,7 @@ Result<std::vector<ExportTarget>> export_model_setting(const Model& model, const
   ROPEWALK_TRY(request.applied, apply_setting(request.setting, spec, context));
   for (const LayerSpec& layer : spec.layers) {
     const LayerPosition& p = layer.position;
-    request.layers.push_back(
-        {p.rotary ? &*p.rotary : nullptr, p.rotary_plain ? &*p.rotary_plain : nullptr, p.global, p.reach});
+    request.layers.push_back({p.rotary ? &*p.rotary : nullptr, p.rotary_plain ? &*p.rotary_plain : nullptr, p.global, p.reach});
   }
   request.context_trained = spec.context_trained;
   request.context = context;

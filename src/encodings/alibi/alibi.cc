@@ -20,8 +20,7 @@ std::vector<double> slopes(int heads, double max) {
 
 class Alibi : public DistanceTerm {
  public:
-  Alibi(std::vector<double> slopes, double scale, bool learned)
-      : slopes_(std::move(slopes)), scale_(scale), learned_(learned) {
+  Alibi(std::vector<double> slopes, double scale, bool learned) : slopes_(std::move(slopes)), scale_(scale), learned_(learned) {
     for (double& slope : slopes_) slope *= scale;
   }
   TermShape shape() const override { return {static_cast<int>(slopes_.size()), 0}; }

@@ -22,7 +22,8 @@ Result<ComplexEmbedding> ComplexEmbedding::make(int64_t words, int64_t dims, Sha
     if (static_cast<int64_t>(table.size()) != size)
       return fail(ErrorCode::kInvalidArgument, "[complex] {}: expected {} values, but got {}", name, size, table.size());
     for (const float x : table) {
-      if (!std::isfinite(x)) return fail(ErrorCode::kInvalidArgument, "[complex] {}: expected finite values, but got {}", name, x);
+      if (!std::isfinite(x))
+        return fail(ErrorCode::kInvalidArgument, "[complex] {}: expected finite values, but got {}", name, x);
     }
     return {};
   };
@@ -51,7 +52,7 @@ Result<void> ComplexEmbedding::embed(std::span<const int32_t> tokens, std::span<
     float* to = out.data() + static_cast<int64_t>(t) * 2 * dims_;
     for (int64_t k = 0; k < dims_; ++k) {
       const auto at = static_cast<size_t>(tokens[t] * dims_ + k);
-      const size_t w = sharing_ == Sharing::kNone         ? at
+      const size_t w = sharing_ == Sharing::kNone        ? at
                        : sharing_ == Sharing::kOverWords ? static_cast<size_t>(k)
                                                          : static_cast<size_t>(tokens[t]);
       // In long double: 2^31 radians keep 1e-10.
@@ -102,7 +103,8 @@ class Modulus : public ScoreTerm {
       const double by_real = hermitian ? 0 : row.scale * by_re;
       // turn() is linear in q, and its matrix is given by its effect on q: the gradient by q is k under its transpose.
       for (size_t i = 0; i < dim; ++i)
-        by_k[i] += static_cast<float>(row.scale * by_im * static_cast<double>(turned[i]) + by_real * static_cast<double>(real[i]));
+        by_k[i] +=
+            static_cast<float>(row.scale * by_im * static_cast<double>(turned[i]) + by_real * static_cast<double>(real[i]));
       for (size_t j = 0; j < dim / 2; ++j) {
         const Parts at = parts_of(pairing_, j, dim / 2);
         const auto k_re = static_cast<double>(k[at.re]), k_im = static_cast<double>(k[at.im]);
@@ -204,20 +206,20 @@ std::shared_ptr<const ScoreTerm> make_complex_score(ComplexScore score, Pairing 
 
 const EncodingEntry& encoding_complex() {
   static const EncodingEntry entry = {
-      .info =
-          {.name = "complex",
-           .title = "Complex word embeddings",
-           .family = "absolute",
-           .formula = "x_j = r_j exp(i (w_j m + t_j)), s = scale * |sum_j q_j conj(k_j)|, number j in dims (2j, 2j+1)",
-           .summary =
-               "Embeddings are complex: the word gives the amplitude, the position turns each number at a learned frequency from "
-               "a learned phase, and the score is the modulus of the Hermitian product. Number by number it depends on m - n. Here "
-               "frequencies are shared over words; by word, or by word and dimension: ropewalk/complex.h.",
-           .used_by = "Complex Transformer (text classification, translation)",
-           .source = "Wang et al. 2020, arXiv:1912.12333",
-           .cost = "a product a pair for the imaginary part",
-           .parameters = {{"product", "1: |sum q k| without conjugation, as in the authors' code", 0, 0, 1, true}},
-           .points = {.input = true, .score = true}},
+      .info = {.name = "complex",
+               .title = "Complex word embeddings",
+               .family = "absolute",
+               .formula = "x_j = r_j exp(i (w_j m + t_j)), s = scale * |sum_j q_j conj(k_j)|, number j in dims (2j, 2j+1)",
+               .summary = "Embeddings are complex: the word gives the amplitude, the position turns each number at a learned "
+                          "frequency from "
+                          "a learned phase, and the score is the modulus of the Hermitian product. Number by number it depends "
+                          "on m - n. Here "
+                          "frequencies are shared over words; by word, or by word and dimension: ropewalk/complex.h.",
+               .used_by = "Complex Transformer (text classification, translation)",
+               .source = "Wang et al. 2020, arXiv:1912.12333",
+               .cost = "a product a pair for the imaginary part",
+               .parameters = {{"product", "1: |sum q k| without conjugation, as in the authors' code", 0, 0, 1, true}},
+               .points = {.input = true, .score = true}},
       .shapes = [](const EncodingArguments&, const EncodingContext& context) -> std::vector<EncodingWeight> {
         return {{"frequency", {context.width / 2}, {}}, {"phase", {context.width / 2}, {}}};
       },

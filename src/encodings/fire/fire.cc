@@ -198,9 +198,9 @@ const EncodingEntry& encoding_fire() {
                                      static_cast<double>(tables["b2"][static_cast<size_t>(h)])));
         }
         PositionEncoding encoding;
-        encoding.score = std::make_shared<Fire>(static_cast<double>(tables["c"][0]),
-                                                static_cast<double>(tables["threshold"][0]),
-                                                Network{tables["w1"], tables["b1"], tables["w2"]}, std::move(pieces));
+        encoding.score =
+            std::make_shared<Fire>(static_cast<double>(tables["c"][0]), static_cast<double>(tables["threshold"][0]),
+                                   Network{tables["w1"], tables["b1"], tables["w2"]}, std::move(pieces));
         return encoding;
       }};
   return entry;

@@ -28,7 +28,8 @@ class Learned : public InputTerm {
       const std::vector<Part> rows = parts(positions[t]);
       for (int64_t c = 0; c < width; ++c) {
         auto sum = static_cast<double>(to[c]);
-        for (const Part& part : rows) sum += part.share * static_cast<double>(table_[static_cast<size_t>(part.row * width + c)]);
+        for (const Part& part : rows)
+          sum += part.share * static_cast<double>(table_[static_cast<size_t>(part.row * width + c)]);
         to[c] = static_cast<float>(sum);
       }
     }

@@ -85,7 +85,7 @@ class DualChunk : public PairMap {
   DualChunk(RotarySchedule schedule, int64_t chunk, int64_t window, int64_t trained)
       : schedule_(std::move(schedule)), chunk_(chunk), window_(window), trained_(trained) {}
   Choice choose(PosRange queries, PosRange keys) const override {
-    const int64_t start = floor_divide(queries.first, chunk_) * chunk_;  // of the chunk that the queries share
+    const int64_t start = floor_divide(queries.first, chunk_) * chunk_;                   // of the chunk that the queries share
     const int64_t from[] = {start, start - chunk_, std::numeric_limits<int64_t>::min()};  // first key of each side
     Choice choice;
     choice.border = Choice::Border::kKey;
@@ -153,20 +153,21 @@ std::shared_ptr<const PairMap> make_dual_chunk(const RotarySchedule& schedule, i
 
 const EncodingEntry& encoding_sinks() {
   static const EncodingEntry entry = {
-      .info = {.name = "sinks",
-               .title = "RoPE with attention sinks",
-               .family = "pairs",
-               .formula = "keys n < N and d < W are seen; positions are places among them: the sinks stand at n, m at most at N + W - 1",
-               .summary =
-                   "The first N keys and the last W, numbered by their place in the cache that keeps just them: text of any "
-                   "length with memory for N + W keys. What lies between is forgotten, so nothing far is found again.",
-               .used_by = "StreamingLLM; servers that drop the middle of a cache",
-               .source = "Xiao et al. 2023, arXiv:2309.17453",
-               .cost = "less than plain attention: N + W keys a query",
-               .parameters = {{"keep", "keys kept from the start (N)", 4, 1, 2147483647, true},
-                              {"window", "the last keys kept (W)", 64, 1, 2147483647, true},
-                              kTheta},
-               .points = {.pairs = true}},
+      .info =
+          {.name = "sinks",
+           .title = "RoPE with attention sinks",
+           .family = "pairs",
+           .formula =
+               "keys n < N and d < W are seen; positions are places among them: the sinks stand at n, m at most at N + W - 1",
+           .summary = "The first N keys and the last W, numbered by their place in the cache that keeps just them: text of any "
+                      "length with memory for N + W keys. What lies between is forgotten, so nothing far is found again.",
+           .used_by = "StreamingLLM; servers that drop the middle of a cache",
+           .source = "Xiao et al. 2023, arXiv:2309.17453",
+           .cost = "less than plain attention: N + W keys a query",
+           .parameters = {{"keep", "keys kept from the start (N)", 4, 1, 2147483647, true},
+                          {"window", "the last keys kept (W)", 64, 1, 2147483647, true},
+                          kTheta},
+           .points = {.pairs = true}},
       .make = [](const EncodingArguments& arguments, const EncodingContext& context,
                  const EncodingTables&) -> Result<PositionEncoding> {
         ROPEWALK_TRY(const RotarySchedule schedule, plain(arguments, context));
@@ -183,9 +184,8 @@ const EncodingEntry& encoding_window() {
                .title = "RoPE with a sliding window",
                .family = "pairs",
                .formula = "keys with d < W are seen",
-               .summary =
-                   "The last W keys, the token itself among them. Layers that see everything, or depth, carry what lies "
-                   "further.",
+               .summary = "The last W keys, the token itself among them. Layers that see everything, or depth, carry what lies "
+                          "further.",
                .used_by = "Mistral 7B v0.1; Gemma 2 and 3, GPT-OSS, Cohere (in turns with full layers)",
                .source = "Beltagy et al. 2020, arXiv:2004.05150; Jiang et al. 2023, arXiv:2310.06825",
                .cost = "less than plain attention: W keys a query",
@@ -204,18 +204,19 @@ const EncodingEntry& encoding_window() {
 
 const EncodingEntry& encoding_chunked() {
   static const EncodingEntry entry = {
-      .info = {.name = "chunked",
-               .title = "RoPE with chunked attention",
-               .family = "pairs",
-               .formula = "keys with floor(n / chunk) = floor(m / chunk) are seen",
-               .summary =
-                   "Tokens see their own chunk of positions alone, so these layers never meet a distance beyond it; other layers "
-                   "(in Llama 4 those without rotation) carry what lies further.",
-               .used_by = "Llama 4",
-               .source = "Meta 2025, Llama 4 (model card and transformers' llama4)",
-               .cost = "less than plain attention: at most `chunk` keys a query",
-               .parameters = {{"chunk", "positions of a chunk", 96, 1, 2147483647, true}, kTheta},
-               .points = {.rotation = true, .pairs = true}},
+      .info =
+          {.name = "chunked",
+           .title = "RoPE with chunked attention",
+           .family = "pairs",
+           .formula = "keys with floor(n / chunk) = floor(m / chunk) are seen",
+           .summary =
+               "Tokens see their own chunk of positions alone, so these layers never meet a distance beyond it; other layers "
+               "(in Llama 4 those without rotation) carry what lies further.",
+           .used_by = "Llama 4",
+           .source = "Meta 2025, Llama 4 (model card and transformers' llama4)",
+           .cost = "less than plain attention: at most `chunk` keys a query",
+           .parameters = {{"chunk", "positions of a chunk", 96, 1, 2147483647, true}, kTheta},
+           .points = {.rotation = true, .pairs = true}},
       .make = [](const EncodingArguments& arguments, const EncodingContext& context,
                  const EncodingTables&) -> Result<PositionEncoding> {
         PositionEncoding encoding;
@@ -231,8 +232,9 @@ const EncodingEntry& encoding_dual_chunk() {
       .info = {.name = "dual_chunk",
                .title = "RoPE in chunks (dual chunk attention)",
                .family = "pairs",
-               .formula = "keys at n mod s; queries at m mod s (same chunk), min(m mod s + s, c-1) within w or c-1 (chunk before), "
-                          "c-1 (older)",
+               .formula =
+                   "keys at n mod s; queries at m mod s (same chunk), min(m mod s + s, c-1) within w or c-1 (chunk before), "
+                   "c-1 (older)",
                .summary =
                    "Chunks shorter than the trained length c: positions start anew in each, and older chunks look as far away "
                    "as anything in training did. No training.",
@@ -250,8 +252,10 @@ const EncodingEntry& encoding_dual_chunk() {
         const int64_t trained = arguments["trained"] == 0 ? context.trained : arguments.whole("trained");
         const int64_t chunk = arguments["chunk"] == 0 ? trained - trained / 4 : arguments.whole("chunk");
         if (trained <= chunk) {
-          return fail(ErrorCode::kInvalidArgument, "[encoding] dual_chunk: chunk: expected less than the trained length {}, "
-                      "but got {}", trained, chunk);
+          return fail(ErrorCode::kInvalidArgument,
+                      "[encoding] dual_chunk: chunk: expected less than the trained length {}, "
+                      "but got {}",
+                      trained, chunk);
         }
         ROPEWALK_TRY(const RotarySchedule schedule, plain(arguments, context));
         const int64_t window = arguments["window"] == 0 ? trained - chunk : arguments.whole("window");

@@ -20,7 +20,8 @@ Result<std::vector<uint8_t>> axis_of_planes(std::span<const int> sections, int p
   }
   std::vector<uint8_t> axis;
   if (!turns) {
-    for (size_t a = 0; a < sections.size(); ++a) axis.insert(axis.end(), static_cast<size_t>(sections[a]), static_cast<uint8_t>(a));
+    for (size_t a = 0; a < sections.size(); ++a)
+      axis.insert(axis.end(), static_cast<size_t>(sections[a]), static_cast<uint8_t>(a));
     return axis;
   }
   if (sections.size() < 3 || std::any_of(sections.begin() + 3, sections.end(), [](int s) { return s != 0; }))

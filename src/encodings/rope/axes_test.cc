@@ -33,9 +33,13 @@ TEST(Axes, mro_contiguous_sections) {
   for (const std::vector<int>& sections : {std::vector<int>{16, 24, 24}, std::vector<int>{16, 24, 24, 0}}) {
     const RotarySchedule schedule = with_sections(1e6, 128, sections);
     const int64_t position[] = {5, 7, 11};
-    const std::pair<size_t, double> angles[] = {{0, 5.0}, {1, 4.029210938807409}, {15, 0.1962094879242268},
-                                                {16, 0.22135943621178655}, {39, 0.0015447138483592128},
-                                                {40, 0.001956107351042815}, {63, 1.3650315368268915e-05}};
+    const std::pair<size_t, double> angles[] = {{0, 5.0},
+                                                {1, 4.029210938807409},
+                                                {15, 0.1962094879242268},
+                                                {16, 0.22135943621178655},
+                                                {39, 0.0015447138483592128},
+                                                {40, 0.001956107351042815},
+                                                {63, 1.3650315368268915e-05}};
     for (const auto& [plane, angle] : angles) {
       const auto m = static_cast<double>(position[schedule.axis[plane]]);
       EXPECT_NEAR(m * schedule.inv_freq[plane], angle, 1e-12 * angle) << plane;
@@ -48,10 +52,12 @@ TEST(Axes, mro_applied) {
   const RotarySchedule schedule = with_sections(1e4, 8, {2, 1, 1});
   expect_near(turned(schedule, {2, 5, 9}, {1, 2, 3, 4, 5, 6, 7, 8}),
               {-4.962633970675551, 0.768117170912116, 2.6463965962901503, 3.9278389730895604, -1.1714367559100303,
-               6.277738128637572, 7.141189330576799, 8.035675516188963}, 4e-6);
+               6.277738128637572, 7.141189330576799, 8.035675516188963},
+              4e-6);
   expect_near(turned(schedule, {9, 5, 2}, {1, 2, 3, 4, 5, 6, 7, 8}),
               {-2.9717226880934597, -3.4567415212235715, 2.6463965962901503, 3.9839920106693314, -4.143532824181628,
-               5.296313628878954, 7.141189330576799, 8.007983994672001}, 4e-6);
+               5.296313628878954, 7.141189330576799, 8.007983994672001},
+              4e-6);
 }
 
 TEST(Axes, mro_text_is_plain_rotation) {
@@ -67,7 +73,8 @@ TEST(Axes, mro_text_is_plain_rotation) {
 TEST(Axes, lay_mrope_flag_is_not_a_pairing) {
   expect_near(turned(with_sections(1e4, 8, {2, 1, 1}, true), {3, 3, 3}, {0, 1, 2, 3, 4, 5, 6, 7}),
               {-0.5644800322394689, -0.5222645441810918, 1.819127066283001, 2.978986531510111, -3.9599699864017817,
-               5.07220265228937, 6.0572912028989165, 7.0089684865236315}, 4e-6);
+               5.07220265228937, 6.0572912028989165, 7.0089684865236315},
+              4e-6);
   // Qwen3-VL's [24, 20, 20]: t h w t h w ..., and time alone from plane 60 on.
   const auto axis = axis_of_planes(std::vector<int>{24, 20, 20}, 64, true).value();
   for (size_t i = 0; i < 64; ++i) EXPECT_EQ(axis[i], i < 60 ? i % 3 : 0) << i;
@@ -75,15 +82,15 @@ TEST(Axes, lay_mrope_flag_is_not_a_pairing) {
 
 TEST(Axes, mro_image_positions) {
   const auto first = axis_positions(std::vector<AxisPart>{{.text = 3}, {.rows = 2, .cols = 3}, {.text = 2}}).value();
-  EXPECT_EQ(first.positions, (std::vector<int64_t>{0, 1, 2, 3, 3, 3, 3, 3, 3, 6, 7, 0, 1, 2, 3, 3, 3, 4, 4, 4, 6, 7,
-                                                   0, 1, 2, 3, 4, 5, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(first.positions, (std::vector<int64_t>{0, 1, 2, 3, 3, 3, 3, 3, 3, 6, 7, 0, 1, 2, 3, 3, 3,
+                                                   4, 4, 4, 6, 7, 0, 1, 2, 3, 4, 5, 3, 4, 5, 6, 7}));
   EXPECT_EQ(first.next, 8);
   EXPECT_EQ(first.delta, -3);
-  const auto second = axis_positions(std::vector<AxisPart>{{.text = 1}, {.rows = 4, .cols = 2}, {.text = 1}, {.rows = 1, .cols = 1},
-                                                           {.text = 2}}).value();
-  EXPECT_EQ(second.positions,
-            (std::vector<int64_t>{0, 1, 1, 1, 1, 1, 1, 1, 1, 5, 6, 7, 8, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8,
-                                  0, 1, 2, 1, 2, 1, 2, 1, 2, 5, 6, 7, 8}));
+  const auto second = axis_positions(std::vector<AxisPart>{
+                                         {.text = 1}, {.rows = 4, .cols = 2}, {.text = 1}, {.rows = 1, .cols = 1}, {.text = 2}})
+                          .value();
+  EXPECT_EQ(second.positions, (std::vector<int64_t>{0, 1, 1, 1, 1, 1, 1, 1, 1, 5, 6, 7, 8, 0, 1, 1, 2, 2, 3, 3,
+                                                    4, 4, 5, 6, 7, 8, 0, 1, 2, 1, 2, 1, 2, 1, 2, 5, 6, 7, 8}));
   EXPECT_EQ(second.next, 9);
   EXPECT_EQ(second.delta, -4);
 }

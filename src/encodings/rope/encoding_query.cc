@@ -64,8 +64,9 @@ const EncodingEntry& encoding_temperature() {
       .make = [](const EncodingArguments& arguments, const EncodingContext& context,
                  const EncodingTables&) -> Result<PositionEncoding> {
         using Form = QueryTemperature::Form;
-        return with({arguments["ministral"] != 0 ? Form::kMinistral : Form::kLlama4, arguments["beta"], arguments.whole("length")},
-                    arguments["theta"], context);
+        return with(
+            {arguments["ministral"] != 0 ? Form::kMinistral : Form::kLlama4, arguments["beta"], arguments.whole("length")},
+            arguments["theta"], context);
       }};
   return entry;
 }

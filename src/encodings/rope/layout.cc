@@ -7,9 +7,10 @@ namespace ropewalk {
 Result<std::vector<int64_t>> rows_for_pairing(int heads, int head_dim, Slice rotated, Pairing to) {
   if (heads < 1 || head_dim < 1 || rotated.begin < 0 || rotated.count < 0 || rotated.count % 2 != 0 ||
       rotated.begin > head_dim || rotated.count > head_dim - rotated.begin) {
-    return fail(ErrorCode::kInvalidArgument,
-                "[layout] expected heads of some size with an even slice inside, but got {} heads of {} and {} dims from dim {}",
-                heads, head_dim, rotated.count, rotated.begin);
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "[layout] expected heads of some size with an even slice inside, but got {} heads of {} and {} dims from dim {}", heads,
+        head_dim, rotated.count, rotated.begin);
   }
   const int planes = rotated.count / 2;
   std::vector<int64_t> rows;
@@ -32,7 +33,8 @@ Result<std::vector<bool>> rotating_layers(int64_t layers, std::span<const int64_
     return fail(ErrorCode::kInvalidArgument, "[layout] no_rope_layers: expected {} entries, one a layer, but got {}", layers,
                 flags.size());
   }
-  if (interval < 0) return fail(ErrorCode::kInvalidArgument, "[layout] expected an interval of 0 or more, but got {}", interval);
+  if (interval < 0)
+    return fail(ErrorCode::kInvalidArgument, "[layout] expected an interval of 0 or more, but got {}", interval);
   std::vector<bool> rotating;
   for (int64_t layer = 0; layer < layers; ++layer) {
     if (flags.empty()) {
@@ -41,7 +43,8 @@ Result<std::vector<bool>> rotating_layers(int64_t layers, std::span<const int64_
     }
     const int64_t flag = flags[static_cast<size_t>(layer)];
     if (flag != 0 && flag != 1)
-      return fail(ErrorCode::kInvalidArgument, "[layout] no_rope_layers: expected 0 or 1 for layer {}, but got {}", layer, flag);
+      return fail(ErrorCode::kInvalidArgument, "[layout] no_rope_layers: expected 0 or 1 for layer {}, but got {}", layer,
+                  flag);
     rotating.push_back(flag == 1);
   }
   return rotating;

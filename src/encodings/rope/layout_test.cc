@@ -88,7 +88,8 @@ TEST(Layout, lay_head_and_token_axes) {
     for (int64_t t = 0; t < 2; ++t) {
       for (int h = 0; h < 2; ++h) {
         for (int i = 0; i < 4; ++i)
-          EXPECT_NEAR(static_cast<double>(x[static_cast<size_t>(t * view.token_stride + h * view.head_stride + i)]), want[t][h][i], 4e-6);
+          EXPECT_NEAR(static_cast<double>(x[static_cast<size_t>(t * view.token_stride + h * view.head_stride + i)]),
+                      want[t][h][i], 4e-6);
       }
     }
   }

@@ -32,7 +32,7 @@ struct Resolved {
   const Rule* rule = nullptr;
   std::optional<Stretch> stretch;
   bool maps_pairs = false;
-  Reach reach;  // window > 0: in place of the layer's
+  Reach reach;               // window > 0: in place of the layer's
   std::vector<bool> layers;  // [layers] chosen
 };
 
@@ -43,8 +43,8 @@ bool maps_pairs(const Rule& rule) {
 Result<void> one_pair_rule(const Setting& setting) {
   const auto maps = std::count_if(setting.rules.begin(), setting.rules.end(), maps_pairs);
   if (maps > 1)
-    return fail(ErrorCode::kInvalidArgument, "[setting] {}: expected one of self_extend, rerope, dual_chunk and sinks, but got {}",
-                setting.text, maps);
+    return fail(ErrorCode::kInvalidArgument,
+                "[setting] {}: expected one of self_extend, rerope, dual_chunk and sinks, but got {}", setting.text, maps);
   return {};
 }
 

@@ -263,12 +263,10 @@ TEST(SettingsApply, ErrorsNameTheSettingAndTheLayer) {
 TEST(SettingsApply, lyr_position_maps) {
   const Fixture f;
   const std::pair<int64_t, int64_t> pairs[] = {{10, 10}, {10, 7}, {10, 6}, {10, 0}, {21, 0}, {1000, 3}};
-  const std::pair<const char*, std::vector<double>> rules[] = {{"self_extend:3:window=4", {0, 3, 4, 6, 10, 335}},
-                                                               {"ntk:2+rerope:4", {0, 3, 4, 4, 4, 4}},
-                                                               {"rerope:4:leak=8", {0, 3, 4, 4.75, 6.125, 128.125}},
-                                                               {"rerope:4:leak=1", {0, 3, 4, 10, 21, 997}},
-                                                               {"dual_chunk:8:window=4:original=12", {0, 3, 4, 10, 11, 8}},
-                                                               {"dual_chunk:8:window=2:original=12", {0, 4, 5, 11, 11, 8}}};
+  const std::pair<const char*, std::vector<double>> rules[] = {
+      {"self_extend:3:window=4", {0, 3, 4, 6, 10, 335}},           {"ntk:2+rerope:4", {0, 3, 4, 4, 4, 4}},
+      {"rerope:4:leak=8", {0, 3, 4, 4.75, 6.125, 128.125}},        {"rerope:4:leak=1", {0, 3, 4, 10, 21, 997}},
+      {"dual_chunk:8:window=4:original=12", {0, 3, 4, 10, 11, 8}}, {"dual_chunk:8:window=2:original=12", {0, 4, 5, 11, 11, 8}}};
   for (const auto& [text, distances] : rules) {
     const auto applied = f.apply(text);
     ASSERT_TRUE(applied) << text << applied.error().message();

@@ -44,9 +44,7 @@ class TransformerXl : public VectorTerm {
   TermShape shape() const override { return {heads_, dim_}; }
   bool has(Side side) const override { return side == Side::kQuery; }
   int64_t row(Side, int64_t d) const override { return d; }
-  const float* vector(Side, int head, int64_t row) const override {
-    return vectors_.find(row, row) + int64_t{head} * dim_;
-  }
+  const float* vector(Side, int head, int64_t row) const override { return vectors_.find(row, row) + int64_t{head} * dim_; }
   const float* query_bias(int head) const override { return v_.data() + int64_t{head} * dim_; }
   const float* key_vector(int head) const override { return u_.data() + int64_t{head} * dim_; }
 
@@ -67,13 +65,15 @@ class TransformerXl : public VectorTerm {
     constexpr int64_t kRows = 32;
     int64_t least = 0;
     const int64_t count = vectors_.distances(least), size = int64_t{heads_} * dim_;
-    std::vector<float> wr(wr_.size(), 0.0F), by_r(static_cast<size_t>(kRows * size)), sinusoids(static_cast<size_t>(kRows * width_));
+    std::vector<float> wr(wr_.size(), 0.0F), by_r(static_cast<size_t>(kRows * size)),
+        sinusoids(static_cast<size_t>(kRows * width_));
     std::vector<double> exact(static_cast<size_t>(width_));
     for (int64_t first = 0; first < count; first += kRows) {
       const int64_t rows = std::min(kRows, count - first);
       for (int64_t row = 0; row < rows; ++row) {
         sinusoid(form_, frequencies_, static_cast<double>(least + first + row), width_, exact.data());
-        std::transform(exact.begin(), exact.end(), sinusoids.begin() + row * width_, [](double x) { return static_cast<float>(x); });
+        std::transform(exact.begin(), exact.end(), sinusoids.begin() + row * width_,
+                       [](double x) { return static_cast<float>(x); });
         for (int head = 0; head < heads_; ++head) {
           const std::vector<double>* from = weights.find(by_head(head));
           for (int i = 0; i < dim_; ++i) {
@@ -105,7 +105,8 @@ class TransformerXl : public VectorTerm {
     std::vector<float> sinusoids(static_cast<size_t>(count * width_));
     for (int64_t i = 0; i < count; ++i) {
       sinusoid(form_, frequencies_, static_cast<double>(first + i), width_, exact.data());
-      std::transform(exact.begin(), exact.end(), sinusoids.begin() + i * width_, [](double x) { return static_cast<float>(x); });
+      std::transform(exact.begin(), exact.end(), sinusoids.begin() + i * width_,
+                     [](double x) { return static_cast<float>(x); });
     }
     const int64_t size = int64_t{heads_} * dim_;
     for (int64_t i = 0; i < size; ++i) ops::dot_columns(wr_.data() + i * width_, sinusoids.data(), count, width_, to + i, size);
@@ -115,8 +116,8 @@ class TransformerXl : public VectorTerm {
   int64_t width_;
   SinusoidForm form_;
   std::vector<double> frequencies_;
-  std::vector<float> wr_;     // [H][D][C]
-  std::vector<float> u_, v_;  // [H][D]
+  std::vector<float> wr_;         // [H][D][C]
+  std::vector<float> u_, v_;      // [H][D]
   DistanceCache<float> vectors_;  // [distances][H][D]
 };
 
@@ -133,7 +134,8 @@ class XlNet : public TransformerXl {
                      EncodingGradients& weights) const override {
     if (row.q_type.empty()) return;
     double by_same = 0, by_other = 0;
-    for (size_t c = 0; c < gradient.size(); ++c) (row.k_type[c] == row.q_type[0] ? by_same : by_other) += row.scale * gradient[c];
+    for (size_t c = 0; c < gradient.size(); ++c)
+      (row.k_type[c] == row.q_type[0] ? by_same : by_other) += row.scale * gradient[c];
     const int64_t at = int64_t{row.head} * dim(), second = int64_t{heads()} * dim() + at;
     std::vector<double>& bias = weights.of("s", bias_.size());
     std::vector<double>& segments = weights.of("segment", segments_.size());
@@ -213,9 +215,8 @@ const EncodingEntry& encoding_xlnet() {
                .title = "XLNet's relative scores",
                .family = "content",
                .formula = "s = [(q_m + u) . k_n + (q_m + v) . r_d + (q_m + s) . seg[same or not]] * scale",
-               .summary =
-                   "Transformer-XL's scores in both directions, and a term for whether two tokens belong to one segment "
-                   "(their types; without types it is left out).",
+               .summary = "Transformer-XL's scores in both directions, and a term for whether two tokens belong to one segment "
+                          "(their types; without types it is left out).",
                .used_by = "XLNet",
                .source = "Yang et al. 2019, arXiv:1906.08237, section 2.5",
                .cost = "as xl, and two products a query",

@@ -209,7 +209,7 @@ Result<BenchRow> bench_backward(const AttentionBench& setup, const std::string& 
   if (!encoding.empty()) ROPEWALK_CHECK_OK(use_encoding(setup, encoding, tokens, options.seed, p));
   BenchRow row;
   row.name = "attention_backward";
-  row.setup = {{"tokens", tokens},     {"heads", setup.heads},     {"kv_heads", setup.kv_heads}, {"head_dim", setup.head_dim},
+  row.setup = {{"tokens", tokens},       {"heads", setup.heads},   {"kv_heads", setup.kv_heads}, {"head_dim", setup.head_dim},
                {"window", setup.window}, {"causal", setup.causal}, {"rotate", setup.rotate},     {"threads", options.threads}};
   if (!encoding.empty()) row.setup["encoding"] = encoding;
   const size_t width = static_cast<size_t>(setup.head_dim);

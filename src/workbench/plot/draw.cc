@@ -58,7 +58,8 @@ constexpr double kWidth = 760, kHeight = 260, kLeft = 64, kTop = 34, kBottom = 4
 std::string svg_lines(const PlotPanel& panel, size_t at) {
   const Axes axes = axes_of(panel);
   const double width = kWidth - kLeft - kRight, height = kHeight - kTop - kBottom;
-  std::string out = fmt::format(R"(<rect x="{}" y="{}" width="{}" height="{}" fill="none" stroke="#888"/>)", kLeft, kTop, width, height);
+  std::string out =
+      fmt::format(R"(<rect x="{}" y="{}" width="{}" height="{}" fill="none" stroke="#888"/>)", kLeft, kTop, width, height);
   for (int tick = 0; tick <= 4; ++tick) {
     const double share = tick / 4.0;
     const double x = kLeft + share * width, y = kTop + (1 - share) * height;
@@ -77,7 +78,8 @@ std::string svg_lines(const PlotPanel& panel, size_t at) {
                           kTop + (1 - axes.y.share(on_axis(panel, series.y[i]))) * height);
     }
     const std::string name = escape_html(series.name);
-    out += fmt::format(R"(<g class="series p{}s{}"><path d="{}" fill="none" stroke="{}" stroke-width="1.6"/>)", at, s, path, colour);
+    out += fmt::format(R"(<g class="series p{}s{}"><path d="{}" fill="none" stroke="{}" stroke-width="1.6"/>)", at, s, path,
+                       colour);
     out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="end" fill="{}">{}</text></g>)", kLeft + width - 6,
                        kTop + 16 + 15 * static_cast<double>(s), colour, name);
   }
@@ -98,8 +100,8 @@ std::string svg_matrix(const PlotPanel& panel) {
                          std::min(255, grey + 15));
     }
   }
-  out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}">light {:.3g}, dark {:.3g}</text>)", kLeft + static_cast<double>(panel.cols) * cell + 10,
-                     kTop + 12, range.low, range.high);
+  out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}">light {:.3g}, dark {:.3g}</text>)",
+                     kLeft + static_cast<double>(panel.cols) * cell + 10, kTop + 12, range.low, range.high);
   return out;
 }
 
@@ -113,8 +115,8 @@ std::string svg_panel(const PlotPanel& panel, size_t at) {
   const double height = height_of(panel);
   std::string out = fmt::format(R"(<text x="{}" y="20" font-weight="bold">{}</text>)", kLeft, escape_html(panel.title));
   out += panel.rows > 0 ? svg_matrix(panel) : svg_lines(panel, at);
-  out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)", kLeft + (kWidth - kLeft - kRight) / 2, height - 8,
-                     escape_html(panel.x_label));
+  out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)", kLeft + (kWidth - kLeft - kRight) / 2,
+                     height - 8, escape_html(panel.x_label));
   out += fmt::format(R"svg(<text transform="translate(12 {:.1f}) rotate(-90)" text-anchor="middle">{}</text>)svg", height / 2,
                      escape_html(panel.y_label));
   return out;
@@ -198,7 +200,8 @@ std::string terminal_lines(const PlotPanel& panel, int width, bool colour) {
   out += fmt::format("{:>{}}{}{:>{}}{}  {}\n", "", kMargin + 1, left, "", gap, right, panel.x_label);
   for (size_t s = 0; s < panel.series.size(); ++s) {
     const PlotSeries& series = panel.series[s];
-    const std::string ends = series.y.empty() ? "nothing seen" : fmt::format("{:.4g} ... {:.4g}", series.y.front(), series.y.back());
+    const std::string ends =
+        series.y.empty() ? "nothing seen" : fmt::format("{:.4g} ... {:.4g}", series.y.front(), series.y.back());
     const std::string mark = colour ? fmt::format("\x1b[{}m--\x1b[0m", 31 + s % 6) : "--";
     out += fmt::format("{:>{}}{} {}: {}\n", "", kMargin + 1, mark, series.name, ends);
   }
@@ -228,7 +231,8 @@ std::string terminal_matrix(const PlotPanel& panel, int width) {
     }
     out += '\n';
   }
-  return out + fmt::format("{:>11}{} down, {} across; light {:.3g}, dark {:.3g}\n", "", panel.y_label, panel.x_label, range.low, range.high);
+  return out + fmt::format("{:>11}{} down, {} across; light {:.3g}, dark {:.3g}\n", "", panel.y_label, panel.x_label, range.low,
+                           range.high);
 }
 
 std::string quoted(const std::string& text) {
@@ -263,11 +267,12 @@ std::string plot_svg(const Plot& plot) {
     body += fmt::format("<g transform=\"translate(0 {:.1f})\">{}</g>\n", height, svg_panel(plot.panels[at], at));
     height += height_of(plot.panels[at]);
   }
-  return fmt::format(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1:.0f}" width="{0}" height="{1:.0f}" font-family="sans-serif" font-size="12"><title>{2}</title>
+  return fmt::format(
+      R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1:.0f}" width="{0}" height="{1:.0f}" font-family="sans-serif" font-size="12"><title>{2}</title>
 <rect width="100%" height="100%" fill="#fff"/>
 {3}</svg>
 )",
-                     kWidth, height, escape_html(plot.title), body);
+      kWidth, height, escape_html(plot.title), body);
 }
 
 std::string plot_html(const Plot& plot) {

@@ -137,7 +137,8 @@ Result<void> add_input(const std::string& name, const PositionEncoding& encoding
   std::iota(positions.begin(), positions.end(), int64_t{0});
   std::vector<float> x(static_cast<size_t>(count * width), 0.0F);
   ROPEWALK_CHECK_OK(encoding.input->apply(positions, x.data(), width));
-  PlotPanel table{name + ": the encoding of a zero vector", "dim", "position", false, {}, count, std::min<int64_t>(width, 256), {}};
+  PlotPanel table{
+      name + ": the encoding of a zero vector", "dim", "position", false, {}, count, std::min<int64_t>(width, 256), {}};
   PlotSeries dots{name, {}, {}};
   for (int64_t p = 0; p < count; ++p) {
     double dot = 0;
@@ -190,7 +191,8 @@ void add_rotation(const std::string& name, const RotarySchedule& schedule, const
     waves.x.push_back(static_cast<double>(i));
     waves.y.push_back(2 * std::numbers::pi / schedule.inv_freq[i]);
   }
-  panel(plot, "long-range decay: (2/R) sum_j |S_j| (RoFormer 3.4.3)", "distance m - n", "bound").series.push_back(std::move(bound));
+  panel(plot, "long-range decay: (2/R) sum_j |S_j| (RoFormer 3.4.3)", "distance m - n", "bound")
+      .series.push_back(std::move(bound));
   PlotPanel& wavelengths = panel(plot, "wavelength of each plane", "plane", "positions");
   wavelengths.log_y = true;
   if (wavelengths.series.empty()) {

@@ -36,10 +36,10 @@ struct PlotOptions {
 };
 
 // Encodings as make_encoding reads them. For all: the score of equal random content against distance. Then by what acts: the
-// table and its dot products (input), the bias of each head (score by distance), the bound of RoFormer 3.4.3 and the wavelengths
-// against the trained length (rotation), positions used (pairs), scores of random content as a matrix (content, pairs). Panels of
-// one kind are shared: several encodings draw over each other. Errors: make_encoding's; kInvalidArgument for a distance outside
-// 2 to 65536.
+// table and its dot products (input), the bias of each head (score by distance), the bound of RoFormer 3.4.3 and the
+// wavelengths against the trained length (rotation), positions used (pairs), scores of random content as a matrix (content,
+// pairs). Panels of one kind are shared: several encodings draw over each other. Errors: make_encoding's; kInvalidArgument for
+// a distance outside 2 to 65536.
 Result<Plot> plot_encodings(std::span<const std::string> encodings, const PlotOptions& options);
 
 std::string plot_csv(const Plot& plot);   // panel,series,x,y with a header; of a matrix: series = row, x = column
