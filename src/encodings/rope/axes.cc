@@ -72,7 +72,7 @@ Result<RotarySchedule> make_rotary_2d(double theta, int dim, bool alternate) {
     return fail(ErrorCode::kInvalidArgument, "[axes] expected a head size that is a multiple of 4, but got {}", dim);
   ROPEWALK_TRY(RotarySchedule schedule, make_rotary_schedule(theta, dim, dim, Pairing::kHalves));
   const std::vector<double> all = schedule.inv_freq;
-  const size_t half = all.size() / 2;
+  const size_t half = std::max<size_t>(all.size() / 2, 1);
   for (size_t i = 0; i < 2 * half; ++i) {
     const size_t place = i % half;
     schedule.inv_freq[i] = all[alternate ? 2 * place + (i < half ? 0 : 1) : 2 * place];

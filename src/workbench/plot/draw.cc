@@ -133,7 +133,7 @@ class Canvas {
   void dot(int x, int y, size_t series) {
     if (x < 0 || y < 0 || x >= dots_across() || y >= dots_down()) return;
     static constexpr unsigned kBits[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
-    Cell& cell = cells_[static_cast<size_t>(y / 4 * columns_ + x / 2)];
+    Cell& cell = cells_[at(x / 2, y / 4)];
     cell.dots |= kBits[y % 4][x % 2];
     cell.series = series;
   }
@@ -147,7 +147,7 @@ class Canvas {
   std::string row(int r, bool colour) const {
     std::string out;
     for (int c = 0; c < columns_; ++c) {
-      const Cell& cell = cells_[static_cast<size_t>(r * columns_ + c)];
+      const Cell& cell = cells_[at(c, r)];
       if (cell.dots == 0) {
         out += ' ';
         continue;
@@ -169,6 +169,9 @@ class Canvas {
     unsigned dots = 0;
     size_t series = 0;
   };
+  size_t at(int column, int row) const {
+    return static_cast<size_t>(row) * static_cast<size_t>(columns_) + static_cast<size_t>(column);
+  }
   int columns_, rows_;
   std::vector<Cell> cells_;
 };
